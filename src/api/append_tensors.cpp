@@ -79,7 +79,7 @@ class Reader {
 
   Dim rows() const { return in_pages() ? Dim{1, max_length, "rows of a page"} : any("rows of the cache"); }
 
-  /// Of scales and zeros.
+  /// The shape of scales and zeros.
   Shape factors(int64_t dim, const char *groups) const {
     Shape shape = {};
     for (size_t i = 0; i < 3; ++i) {

@@ -146,13 +146,13 @@ class Reader {
     return exactly(p_.batch, args_.cu_seqlens_q ? "num_seqs" : "sequences of q");
   }
 
-  /// Of scales and zeros.
+  /// The shape of scales and zeros.
   Shape factors(int64_t dim, const char *as, const char *groups) const {
     const int64_t(&k)[4] = args_.k.shape;
     return {repeatable(k[0], k[0], as), repeatable(k[1], k[1], as), repeatable(k[2], k[2], as), Dim{1, dim, groups}};
   }
 
-  /// Those of a query that have a bit for each new token of its sequence.
+  /// The words of a query's row in tree_mask: a bit for each query of the longest sequence.
   Dim tree_words() const {
     const auto words = [](int64_t tokens) { return (tokens + 31) / 32; };
     return {words(p_.max_seqlen_q), std::max<int64_t>(1, words(std::max(p_.rows_q, args_.max_seqlen_q))),

@@ -83,7 +83,7 @@ struct Execution {
   void *stream = nullptr;
 };
 
-/// Of tensors of scales and zeros: consecutive elements of a row that have one in common.
+/// The consecutive elements of a row that share a scale or a zero.
 struct FactorChannels {
   int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
 };

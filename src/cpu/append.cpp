@@ -12,7 +12,7 @@ namespace {
 /// Bytes that a worker copies at a time, and that are worth waking another one for.
 constexpr int64_t unit_bytes = 1 << 14, worker_bytes = 1 << 18;
 
-/// Rows of consecutive tokens, of some columns, as a box of elements: what steps through it is in bytes.
+/// Some columns of the rows of consecutive tokens, as a box of elements; strides in bytes.
 struct Box {
   const char *from;
   char *to;
@@ -22,7 +22,7 @@ struct Box {
   int64_t to_token, to_head, to_elem;
 };
 
-/// As few and as long rows as make up a box whose elements are adjacent.
+/// Joins rows that are adjacent in memory into fewer and longer ones.
 void join_rows(Box *box) {
   const int64_t from_bytes = dtype_bytes(box->from_dtype), to_bytes = dtype_bytes(box->to_dtype);
   if (box->dim > 1 && (box->from_elem != from_bytes || box->to_elem != to_bytes)) return;
@@ -58,18 +58,18 @@ struct Columns {
   }
 };
 
-/// Consecutive tokens whose rows in the cache are so as well.
+/// Consecutive tokens that go to consecutive rows of the cache.
 struct Run {
   int64_t entry, row, tokens;
   bool skipped;
 };
 
-/// Of a token and a head in the cache.
+/// The bytes of one head of a token in the cache.
 int64_t bytes_of_row(const Attention &a) {
   return row_bytes(a.kv_dtype, a.head_dim) + row_bytes(a.v_dtype, a.head_dim_v);
 }
 
-/// What belongs to the codes of a tensor of the cache.
+/// The scales and zeros of a tensor of the cache.
 struct Factors {
   const View &scale, &zero;
   int64_t scale_channels, zero_channels;
@@ -81,7 +81,7 @@ class Worker {
       : c_(call), kernels_(kernels), worker_(worker), workers_(workers) {
     const Attention &a = *c_.attention;
     unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(c_.heads_kv * bytes_of_row(a), 1), 1);
-    may_meet_ = c_.slot_mapping || c_.block_table || c_.kv_batch_idx != nullptr;
+    may_collide_ = c_.slot_mapping || c_.block_table || c_.kv_batch_idx != nullptr;
   }
 
   void run() const {
@@ -151,7 +151,7 @@ class Worker {
       const int64_t slot = index_of(c_.slot_mapping, t, i);
       if (slot < 0) return {0, 0, 1, true};
       run.entry = slot / c_.page_size, run.row = slot % c_.page_size;
-      const int64_t most = std::min(run.tokens, limit(run.row, c_.page_size));
+      const int64_t most = std::min(run.tokens, rows_of_worker(run.row, c_.page_size));
       run.tokens = 1;
       while (run.tokens < most && index_of(c_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
       return run;
@@ -159,16 +159,16 @@ class Worker {
     if (c_.block_table) {
       run.entry = *c_.block_table.at<const int32_t>(t.index, run.row / c_.page_size, 0);
       run.row %= c_.page_size;
-      run.tokens = std::min(run.tokens, limit(run.row, c_.page_size));
+      run.tokens = std::min(run.tokens, rows_of_worker(run.row, c_.page_size));
       return run;
     }
-    const int64_t whole_unit = unit_ - (may_meet_ ? run.row : source_of(t, i)) % unit_;
+    const int64_t whole_unit = unit_ - (may_collide_ ? run.row : source_of(t, i)) % unit_;
     if (workers_ > 1) run.tokens = std::min(run.tokens, whole_unit);
     return run;
   }
 
-  /// Rows of a page from `row` on that belong together.
-  int64_t limit(int64_t row, int64_t page_size) const {
+  /// Rows of a page, from `row` on, that go to one worker.
+  int64_t rows_of_worker(int64_t row, int64_t page_size) const {
     return std::min(page_size - row, workers_ > 1 ? unit_ - row % unit_ : page_size);
   }
 
@@ -179,7 +179,7 @@ class Worker {
   /// go there too, else by its place in the call.
   bool is_mine(const Run &run, const NewTokens &t, int64_t i) const {
     if (workers_ == 1) return true;
-    if (!may_meet_) return source_of(t, i) / unit_ % workers_ == worker_;
+    if (!may_collide_) return source_of(t, i) / unit_ % workers_ == worker_;
     const int64_t units_of_entry = (c_.page_size > 0 ? c_.page_size : c_.rows_cache) / unit_ + 1;
     const auto unit = static_cast<uint64_t>(run.entry * units_of_entry + run.row / unit_);
     const uint64_t mixed = unit * 0x9e3779b97f4a7c15 >> 32;
@@ -229,7 +229,7 @@ class Worker {
     }
   }
 
-  /// Of one type, elements keep their bits.
+  /// Converts rows to their type in the cache; elements that already have it keep their bits.
   void convert(const TokenRows &rows) const {
     if (rows.from_dtype != rows.to_dtype) return kernels_.convert_rows(rows);
     with_type(rows.from_dtype, [&](auto type) {
@@ -263,8 +263,8 @@ class Worker {
   const AppendCall &c_;
   const IsaKernels &kernels_;
   const int64_t worker_, workers_;
-  int64_t unit_;   // rows
-  bool may_meet_;  // tokens at one place of the cache
+  int64_t unit_;      // rows
+  bool may_collide_;  // several tokens may go to one place of the cache
 };
 
 }  // namespace

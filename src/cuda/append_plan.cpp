@@ -19,7 +19,7 @@ bool has_vectors(const View &view, int64_t dim) {
   return (dim == 1 || view.stride[3] == dtype_bytes(view.dtype)) && places % vector_bytes == 0;
 }
 
-/// rows: tokens, of all sequences; pairs: of a row.
+/// rows: of all sequences; pairs: that are rotated in each row.
 kernels::RowStream stream_of(const View &from, const View &to, int64_t rows, int64_t heads, int64_t dim, int64_t pairs,
                              bool at_tail) {
   kernels::RowStream s = {};
@@ -80,7 +80,7 @@ kernels::AppendParams params_of(const AppendCall &c) {
   return s;
 }
 
-/// A cache's rows, and what belongs to their codes.
+/// A cache, and the scales and zeros of its codes.
 struct Codes {
   const View &cache, &scale, &zero;
   int64_t scale_channels, zero_channels, dim;
@@ -90,7 +90,7 @@ kernels::Factors factors_of(const View &view, int64_t channels) {
   return {view_of(view), view.dtype, static_cast<int32_t>(channels)};
 }
 
-/// The most bytes that are stored at a time: what rows begin and end on.
+/// The bytes of a store: the largest power of two at whose multiples all rows begin and end.
 int32_t word_of(const View &cache, int64_t code_bytes) {
   if (!is_packed(cache.dtype) && cache.stride[3] != 1) return 1;
   const int64_t places = reinterpret_cast<intptr_t>(cache.data) | cache.stride[0] | cache.stride[1] | cache.stride[2];
@@ -99,7 +99,7 @@ int32_t word_of(const View &cache, int64_t code_bytes) {
   return word;
 }
 
-/// Makes a stream's rows those of codes, which go through shared memory in f32.
+/// Makes a stream one of codes, whose rows go through shared memory in f32.
 void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels::RowStream *s,
                kernels::CodeStream *c) {
   using namespace kernels::append_quantised;
@@ -130,7 +130,7 @@ void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels
   s->tiles = ceil_div(rows * s->heads, s->tile_rows);
 }
 
-/// Of calls whose k or v is quantised; others have none.
+/// The parameters of calls whose k or v is quantised.
 void set_codes(const AppendCall &c, kernels::AppendCodesParams *s) {
   const Attention &a = *c.attention;
   const int64_t rows = (c.cu_seqlens_new != nullptr ? 1 : c.batch) * c.rows_new;
@@ -164,15 +164,9 @@ AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Devic
     }
   static_cast<kernels::AppendParams &>(plan.params) = params_of(call);
   set_codes(call, &plan.params);
-  LaunchLoop &loop = plan.loop[plan.loop_count++];
-  loop.schedule.num_splits = loop.schedule.heads_per_tile = 1;
-  for (const kernels::RowStream &stream : plan.params.stream) loop.tiles += stream.tiles;
-  loop.tiles_per_launch = std::min(loop.tiles, most_blocks);
-  KernelLaunch &kernel = loop.kernels[loop.kernel_count++];
-  kernel.image = *kernels.begin();
-  kernel.entry = kernels::Entry::combine;
-  kernel.tile = kernel.image->tile_of(kernel.entry);
-  kernel.tile.shared_bytes = shared_bytes_of(plan.params);
+  int64_t tiles = 0;
+  for (const kernels::RowStream &stream : plan.params.stream) tiles += stream.tiles;
+  plan.add_only_kernel(kernels, tiles).tile.shared_bytes = shared_bytes_of(plan.params);
   return plan;
 }
 

@@ -15,7 +15,7 @@ using kernels::Entry;
 using kernels::TileConfig;
 using kernels::TileSchedulerParams;
 
-/// Rows of a head's statistics: of each sequence, unless they are packed, where each begins at a new block.
+/// Rows of a head's statistics, of one sequence or of all packed ones, each of which begins at a new block.
 Count stats_rows(const BackwardCall &c) {
   constexpr int64_t block = kernels::stats_block;
   return rounded_up(Count(c.rows_q), block) + (c.cu_seqlens_q != nullptr ? Count(c.batch) * block : 0);
@@ -91,11 +91,13 @@ int64_t tiles_alike(const BackwardCall &c, const TileConfig &tile) {
   return ceil_div(std::max<int64_t>(keys, 0), tile.keys);
 }
 
-/// Of blocks with the same queries that add to dq in turns, each is a step behind the one before it; others have begun
-/// at rows that those do not have, or have less to do. Two passes compute two products more, two steps in five.
+/// The longest wait that pays, as a part of the time of a call. Blocks with the same queries add to dq in turns, each a
+/// step behind the one before it, unless it begins at other rows or has fewer. Two passes cost 0.4 more: seven products
+/// instead of five.
 constexpr double max_wait_fraction = 0.3;
 
-/// By one sequence, so that the batch does not decide on anybody's bits.
+/// Whether blocks wait little enough for their turns; judged by one sequence, so that its bits do not depend on the
+/// batch.
 bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Device &device) {
   const Attention &a = *c.attention;
   auto queries = static_cast<double>(c.max_seqlen_q);  // that attend a block's keys
@@ -107,9 +109,9 @@ bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Devic
   if (columns == 0 || tiles == 0) return true;
   const int64_t together = ceil_div(slots, group_of_keys(c, device, tile, slots, columns));
   const double steps = std::ceil(queries / tile.rows) * static_cast<double>(c.heads_q / columns);
-  const double of_a_place = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
+  const double steps_per_slot = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
   const auto waits = static_cast<double>(std::min(tiles_alike(c, tile), together) - 1);
-  return waits <= max_wait_fraction * std::max(steps, of_a_place);
+  return waits <= max_wait_fraction * std::max(steps, steps_per_slot);
 }
 
 /// The workspace: statistics of rows and, where one loop sums all three gradients, the accumulator of dq.
@@ -133,7 +135,7 @@ class Planner {
   Planner(const BackwardCall &call, const KernelSet &kernels, const Device &device, BackwardPlan *plan)
       : c_(call), kernels_(kernels), device_(device), plan_(plan) {}
 
-  /// That of the first image that supports the call, of those that have the entry point.
+  /// The launch of an entry point, by the first image that has it and supports the call.
   KernelLaunch best(Entry entry) const {
     if (kernels_.shared->has(entry)) return launch_of(*kernels_.shared, entry);
     KernelLaunch kernel;
@@ -149,7 +151,7 @@ class Planner {
     return kernel;
   }
 
-  /// dk, dv and dq in one loop, if that is right for the call. Returns why it is not; nullptr: it is.
+  /// Adds dk, dv and dq in one loop where that suits the call; else returns why not.
   const char *add_fused() {
     const auto [image, reason] = summing_of(c_, kernels_, device_);
     if (image == nullptr) return reason;
@@ -167,7 +169,7 @@ class Planner {
     return nullptr;
   }
 
-  /// Of blocks that own queries: of delta, dq and dq_accum.
+  /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
   void add_queries(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
     const bool packed = c_.cu_seqlens_q != nullptr;
@@ -178,7 +180,7 @@ class Planner {
     add(kernel, schedule, all, c_.attention->head_dim);
   }
 
-  /// Of blocks that own keys. Sequences may have the same ones under kv_batch_idx, so these are the cache's.
+  /// Adds a kernel whose blocks own keys. Sequences may share keys under kv_batch_idx, so they are the cache's.
   void add_keys(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
     const int64_t longest = c_.kv_batch_idx != nullptr ? c_.rows_k : c_.max_seqlen_k;

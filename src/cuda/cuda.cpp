@@ -54,7 +54,7 @@ struct Row {
     return find(family().works_in(a), std::max(a.head_dim, a.head_dim_v));
   }
 
-  /// That of the first of its images that are there; 0 where none is, and why the first is not.
+  /// The CUDA version of the first image that is available; 0 where none is, with the reason of the first one in *why.
   int cuda_version(Reason *why) const {
     for (const Image *image = first + 1; image < first + count; image++)
       if (const int version = cuda_version_of(*image, why)) return version;
@@ -66,13 +66,13 @@ const char *unavailable_reason(const Kernel &kernel);
 const char *unsupported_reason(const Kernel &kernel, const Attention &attention, Reason *room);
 Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
 
-/// Entry points that work on queries and keys. Families without any have no row.
-constexpr std::initializer_list<Entry> working = {Entry::plain,   Entry::narrow, Entry::score_mod,
-                                                  Entry::general, Entry::split,  Entry::decode};
+/// Entry points that compute attention. Families without any have no row.
+constexpr std::initializer_list<Entry> forward_entries = {Entry::plain,   Entry::narrow, Entry::score_mod,
+                                                          Entry::general, Entry::split,  Entry::decode};
 
 /// True at the first image of a row.
 constexpr bool begins_row(size_t i) {
-  return std::ranges::any_of(working, [&](Entry entry) { return list[i].has(entry); }) &&
+  return std::ranges::any_of(forward_entries, [&](Entry entry) { return list[i].has(entry); }) &&
          (i == 0 || !same(list[i].name, list[i - 1].name));
 }
 
@@ -82,7 +82,7 @@ constexpr size_t row_count = [] {
   return count;
 }();
 
-/// True of the images of KernelSet::shared.
+/// Whether an image has the kernels of KernelSet::shared.
 constexpr bool is_shared(const Image &image) {
   return image.has(Entry::combine) || image.has(Entry::delta);
 }
@@ -170,7 +170,7 @@ size_t index_of(const Kernel &kernel) {
   return static_cast<size_t>(&kernel - table.kernels);
 }
 
-/// A text, printf-like.
+/// Prints a text into *room, and returns it.
 [[gnu::format(printf, 2, 3)]] const char *reason(Reason *room, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -223,38 +223,38 @@ const char *needs_newer_driver(const char *arch, int cuda, const Device &device,
       own_arch(device).c_str());
 }
 
-/// Why a row does not run on a device.
-enum class Not { at_all, with_this_driver, without_files };
-struct WhyNot {
-  Not kind;
-  const char *text;  // nullptr when it does
+/// What keeps a row from running on a device.
+enum class Missing { hardware, driver, files };
+struct Obstacle {
+  Missing missing;
+  const char *reason;  // nullptr where the row runs
 };
 
-WhyNot unavailable_on(const Row &row, const Device &device, Reason *room) {
+Obstacle unavailable_on(const Row &row, const Device &device, Reason *room) {
   const kernels::Arch &arch = row.arch();
   if (runs_on(arch, newest_cuda, device) == Runs::no)
-    return {Not::at_all, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
+    return {Missing::hardware, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
   const int cuda = row.cuda_version(room);
-  if (cuda == 0) return {Not::without_files, room->text};
+  if (cuda == 0) return {Missing::files, room->text};
   switch (runs_on(arch, cuda, device)) {
     case Runs::no:
-      return {Not::at_all, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
+      return {Missing::hardware, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
     case Runs::with_newer_driver:
-      return {Not::with_this_driver, needs_newer_driver(arch.name, cuda, device, room)};
+      return {Missing::driver, needs_newer_driver(arch.name, cuda, device, room)};
     case Runs::yes:
       break;
   }
-  return {Not::at_all, nullptr};
+  return {Missing::hardware, nullptr};
 }
 
-/// True where files are all that is missing for a device: none of the rows that would run there has any.
+/// True where only files are missing for a device: no row runs there, and rows that would have no image.
 bool lacks_files_alone(const Device &device) {
   Reason room;
   bool lacks = false;
   for (size_t i = 0; i < row_count; i++) {
-    const WhyNot why = unavailable_on(table.rows[i], device, &room);
-    if (why.text == nullptr) return false;
-    lacks = lacks || why.kind == Not::without_files;
+    const Obstacle obstacle = unavailable_on(table.rows[i], device, &room);
+    if (obstacle.reason == nullptr) return false;
+    lacks = lacks || obstacle.missing == Missing::files;
   }
   return lacks;
 }
@@ -265,13 +265,13 @@ const char *no_such_device(int32_t index, const Machine &m, Reason *room) {
                 m.device_count, one ? "" : "s");
 }
 
-/// A reason for as long as the library lives: the first of its kind that a row had.
-const char *kept(size_t row, const WhyNot &why) {
+/// A reason that lasts as long as the library: the first one of its kind that the row had.
+const char *lasting_reason(size_t row, const Obstacle &obstacle) {
   static std::mutex writing;
   static Reason reasons[row_count + 1][3];
   const std::lock_guard lock(writing);
-  char *text = reasons[row][static_cast<int>(why.kind)].text;
-  if (*text == '\0') std::memcpy(text, why.text, std::strlen(why.text) + 1);
+  char *text = reasons[row][static_cast<int>(obstacle.missing)].text;
+  if (*text == '\0') std::memcpy(text, obstacle.reason, std::strlen(obstacle.reason) + 1);
   return text;
 }
 
@@ -284,9 +284,9 @@ const char *unavailable_reason(const Kernel &kernel) {
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
     Reason room;
-    const WhyNot why = unavailable_on(table.rows[row], m.devices[i], &room);
-    if (why.text == nullptr) return nullptr;
-    if (first == nullptr) first = kept(row, why);
+    const Obstacle obstacle = unavailable_on(table.rows[row], m.devices[i], &room);
+    if (obstacle.reason == nullptr) return nullptr;
+    if (first == nullptr) first = lasting_reason(row, obstacle);
   }
   return first != nullptr ? first : m.devices[0].unavailable_reason;
 }
@@ -312,7 +312,7 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
                   kernels::line_of(dtype).name);
   const Image *image = row.image_for(a);
   if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
-  for (const Entry entry : working) {
+  for (const Entry entry : forward_entries) {
     const int needed = image->tile_of(entry).shared_bytes;
     if (needed > device.shared_per_block)
       return reason(room, "its blocks need %d bytes of shared memory, and %s has %d", needed, DeviceName(device).text,
@@ -329,10 +329,10 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
   if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.unavailable_reason;
-  const WhyNot why = unavailable_on(row, device, room);
+  const Obstacle obstacle = unavailable_on(row, device, room);
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
-  const bool waits = why.kind == Not::without_files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
-  if (why.text != nullptr && !waits) return why.text;
+  const bool waits = obstacle.missing == Missing::files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
+  if (obstacle.reason != nullptr && !waits) return obstacle.reason;
   return unsupported_reason(row, a, device, room);
 }
 
@@ -347,9 +347,9 @@ bool supports(const Image &image, const Attention &attention, const Device &devi
   return image.family->unsupported_reason(a) == nullptr;
 }
 
-/// The kernels of an operation in an op whose best kernel is this one: the narrowest image of each of its families that
-/// supports the attention, up to one that supports all calls. A kernel of f32 that was forced by name is alone here,
-/// too.
+/// The kernels of an operation in an op whose best kernel is this one: of each family of the operation the narrowest
+/// image that supports the attention, up to one that supports all calls. A kernel of f32 that was forced by name has no
+/// other types behind it.
 template <class Call>
 KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
   const Row &row = table.rows[index_of(kernel)];
@@ -368,7 +368,8 @@ KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Dev
   return set;
 }
 
-/// Forward's are the images of its line, then those of its architecture that follow, up to one that supports all calls.
+/// Of forward: the image of the op's row, then those of later rows of its architecture, up to one that supports all
+/// calls.
 template <>
 KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
@@ -421,9 +422,9 @@ const char *why_no_device(int32_t index, Reason *room) {
   const char *first = nullptr;  // best first: its files or a newer driver are missing
   for (size_t i = 0; i < row_count; i++) {
     Reason here;
-    const WhyNot why = unavailable_on(table.rows[i], device, &here);
-    if (why.text == nullptr) return nullptr;
-    if (why.kind != Not::at_all && first == nullptr) first = reason(room, "%s", why.text);
+    const Obstacle obstacle = unavailable_on(table.rows[i], device, &here);
+    if (obstacle.reason == nullptr) return nullptr;
+    if (obstacle.missing != Missing::hardware && first == nullptr) first = reason(room, "%s", obstacle.reason);
   }
   if (first != nullptr) return first;
   if (const kernels::Arch &oldest = *std::ranges::min_element(kernels::archs, {}, &kernels::Arch::number);

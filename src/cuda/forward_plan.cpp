@@ -50,8 +50,8 @@ bool should_pack_gqa(const ForwardCall &p, const TileConfig &tile, int64_t heads
              0.9 * filled_part(queries * heads, rows) * static_cast<double>(rows);
 }
 
-/// The heads that a tile has of a group's, if any are packed: all of them; where queries come in boxes, those that take
-/// the fewest tiles.
+/// The heads of a group that a tile packs, if any: all of them; where queries come in boxes, as many as take the fewest
+/// tiles.
 int64_t heads_of(const ForwardCall &p, const TileConfig &tile) {
   const int64_t group = group_of(p);
   if (tile.box_queries == 0) return group;
@@ -63,8 +63,8 @@ int64_t heads_of(const ForwardCall &p, const TileConfig &tile) {
   return best;
 }
 
-/// The tile by which an image cuts calls for entry points that do not cut them by their own: Entry::split's, or plain's
-/// where that does the same; {} of others.
+/// The tile that decides on packing and splits for those entry points of an image whose own tiles do not
+/// (TileConfig::cuts): plain's where that does, else Entry::split's; {} where there is neither.
 TileConfig cutting_tile(const Image &image) {
   const TileConfig plain = image.tile_of(Entry::plain);
   return plain.cuts ? plain : image.tile_of(Entry::split);
@@ -122,8 +122,8 @@ TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
 
-/// The cut of a call for entry points of an image that do not cut by their own tiles; by the first one's that cuts
-/// where this one does not.
+/// How a call is cut for those entry points of an image whose own tiles do not decide it: by the image's tile, or by
+/// the first other image's that has one.
 TilingChoice cut_for(const ForwardCall &p, const Image &image, const KernelSet &kernels, const Device &device) {
   if (const TileConfig own = cutting_tile(image); own.rows > 0) return cut_of(p, image, own, kernels, device);
   for (const Image *other : kernels)
@@ -216,7 +216,7 @@ kernels::QuantisedParams params_of(const ForwardCall &p) {
   return s;
 }
 
-/// Of the calls that are cut by one tile.
+/// The bytes of partial results, at most, of calls that are cut by this tile.
 int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &device) {
   const int64_t bytes = tile_bytes(p, split.rows);
   const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
@@ -228,7 +228,7 @@ int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &de
   return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
 }
 
-/// Of an op whose kernel was asked for by name.
+/// The error of a call that no kernel of the op supports: its kernel was asked for by name.
 fa_status unsupported(const ForwardPlan &plan) {
   const RejectedKernel &last = plan.rejected[plan.rejected_count - 1];
   return fail(
@@ -251,7 +251,7 @@ kernels::TileSchedulerParams schedule_of(const ForwardCall &p, const TilingChoic
   return schedule;
 }
 
-/// The kernel that makes results of partial ones.
+/// The kernel that combines partial results.
 KernelLaunch combine_of(const ForwardCall &p, const Image &image, int tile_rows, int splits) {
   KernelLaunch kernel;
   kernel.image = &image, kernel.entry = Entry::combine, kernel.tile = image.tile_of(Entry::combine);

@@ -8,8 +8,6 @@
 
 namespace fa::cuda {
 
-constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
-
 constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }

@@ -1,6 +1,5 @@
 #include "cuda/merge_plan.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "common/row_layout.h"
@@ -54,14 +53,7 @@ MergePlan plan_of(const MergeCall &call, const KernelSet &kernels, const Device 
   s.inner = s.by_query ? s.heads_q : s.rows_q, s.outer = s.by_query ? s.rows_q : s.heads_q;
   s.inverse_inner = 1.0 / s.inner, s.inverse_outer = 1.0 / s.outer;
 
-  LaunchLoop &loop = plan.loop[plan.loop_count++];
-  loop.schedule.num_splits = loop.schedule.heads_per_tile = 1;
-  loop.tiles = ceil_div(call.batch * call.rows_q * call.heads_q, kernels::merge::rows(s.head_dim_v));
-  loop.tiles_per_launch = std::min(loop.tiles, most_blocks);
-  KernelLaunch &kernel = loop.kernels[loop.kernel_count++];
-  kernel.image = *kernels.begin();
-  kernel.entry = kernels::Entry::combine;
-  kernel.tile = kernel.image->tile_of(kernel.entry);
+  plan.add_only_kernel(kernels, ceil_div(call.batch * call.rows_q * call.heads_q, kernels::merge::rows(s.head_dim_v)));
   return plan;
 }
 

@@ -3,6 +3,7 @@
 // contents of the device's memory. The engine enqueues every plan in the same way.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -14,6 +15,8 @@
 #include "cuda/image.h"
 
 namespace fa::cuda {
+
+constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
 
 /// A kernel of a plan.
 struct KernelLaunch {
@@ -82,6 +85,19 @@ struct Plan {
   fa_status status = FA_OK;  // else an error that core/status.h describes: no kernel of the op supports the call
 
   std::span<const LaunchLoop> loops() const { return {loop, static_cast<size_t>(loop_count)}; }
+
+  /// Adds the kernel of an operation whose families have a single entry point, Entry::combine.
+  KernelLaunch &add_only_kernel(const KernelSet &kernels, int64_t tiles) {
+    LaunchLoop &added = loop[loop_count++];
+    added.schedule.num_splits = added.schedule.heads_per_tile = 1;
+    added.tiles = tiles;
+    added.tiles_per_launch = std::min(tiles, most_blocks);
+    KernelLaunch &kernel = added.kernels[added.kernel_count++];
+    kernel.image = *kernels.begin();
+    kernel.entry = kernels::Entry::combine;
+    kernel.tile = kernel.image->tile_of(kernel.entry);
+    return kernel;
+  }
 };
 
 }  // namespace fa::cuda

@@ -534,7 +534,7 @@ CPU = [
     Mutant(
         "append_owner_by_source",
         "src/cpu/append.cpp",
-        "if (!may_meet_) return source_of",
+        "if (!may_collide_) return source_of",
         "if (unit_ > 0) return source_of",
         APPENDED,
     ),
