@@ -9,14 +9,23 @@
 
 namespace fa::tool {
 
+namespace {
+
+/// Fills an array with copies of its first `period` bytes.
+void repeat(size_t period, Array *array) {
+  for (size_t at = period; at < array->bytes.size(); at += period)
+    std::memcpy(&array->bytes[at], array->bytes.data(), std::min(period, array->bytes.size() - at));
+}
+
+}  // namespace
+
 Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
   Array array = make_array(npy_type_of(dtype), std::move(shape));
   const auto step = static_cast<size_t>(reference::dtype_bytes(dtype));
   const size_t period = std::min(step * 65521, array.bytes.size());  // a prime: rows do not repeat
   for (size_t at = 0; at < period; at += step)
     reference::store(&array.bytes[at], dtype, reference::normal(reference::hash(seed + at)));
-  for (size_t at = period; at < array.bytes.size(); at += period)
-    std::memcpy(&array.bytes[at], array.bytes.data(), std::min(period, array.bytes.size() - at));
+  repeat(period, &array);
   return array;
 }
 
@@ -29,8 +38,8 @@ fa_tensor tensor_of(Array *array, fa_dtype dtype) {
 
 namespace {
 
-/// A number's code is that of the number times this.
-double codes_a_unit(fa_dtype dtype) {
+/// How many codes apart 0 and 1 are.
+double codes_per_unit(fa_dtype dtype) {
   return reference::largest_code(dtype) / 4;  // few of the numbers are beyond 4
 }
 
@@ -46,7 +55,7 @@ void store_row(std::byte *row, fa_dtype dtype, int64_t dim, uint64_t seed) {
   }
   for (int64_t d = 0; d < dim; ++d) {
     const double x = reference::normal(reference::hash(seed + static_cast<uint64_t>(d)));
-    reference::store_code(row, dtype, d, reference::middle_code(dtype) + x * codes_a_unit(dtype));
+    reference::store_code(row, dtype, d, reference::middle_code(dtype) + x * codes_per_unit(dtype));
   }
 }
 
@@ -60,8 +69,7 @@ Array BenchCaches::rows(int64_t dim, uint64_t seed) const {
   const size_t period = std::min(static_cast<size_t>(row) * 509, array.bytes.size());
   for (size_t at = 0; at < period; at += static_cast<size_t>(row))
     store_row(&array.bytes[at], dtype, dim, seed + at * 8);
-  for (size_t at = period; at < array.bytes.size(); at += period)
-    std::memcpy(&array.bytes[at], array.bytes.data(), std::min(period, array.bytes.size() - at));
+  repeat(period, &array);
   return array;
 }
 
@@ -74,7 +82,7 @@ BenchCaches::BenchCaches(const BenchCase &c) : c_(c) {
   for (int64_t i = 0; i < caches_of(c); ++i) {
     if (i == 0) {
       Cache cache = {rows(c.dim, uint64_t{1} << 40), rows(c.dim_v, uint64_t{1} << 41), {}, {}, {}, {}};
-      if (is_scaled(c.cache())) cache.k_scale = cache.v_scale = factors(1 / codes_a_unit(c.cache()));
+      if (is_scaled(c.cache())) cache.k_scale = cache.v_scale = factors(1 / codes_per_unit(c.cache()));
       if (const double middle = reference::middle_code(c.cache()); middle != 0)
         cache.k_zero = cache.v_zero = factors(middle);
       caches_.push_back(std::move(cache));

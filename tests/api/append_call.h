@@ -1,4 +1,4 @@
-// A small valid append call over memory of its own, for tests to spoil one field of.
+// A small valid append call with its memory, for tests that change one field of it.
 #pragma once
 
 #include <cstring>

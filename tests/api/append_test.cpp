@@ -1,33 +1,22 @@
-// fa_append's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and what is legal
-// though it looks odd.
+// fa_append's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and unusual but
+// legal calls.
 #include <algorithm>
 #include <cstddef>
 
 #include "append_call.h"
+#include "refusal.h"
 
 namespace api_test {
 namespace {
 
-struct Refusal {
-  const char *name;
-  void (*spoil)(AppendCall &);
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Refusal &refusal, std::ostream *stream) {
-  *stream << refusal.name;
-}
-
-std::string name_of(const testing::TestParamInfo<Refusal> &info) {
-  return info.param.name;
-}
+using Refusal = RefusalOf<AppendCall>;
 
 class AppendArgs : public testing::TestWithParam<Refusal> {};
 
 // [F53] [F56] [F243]
 TEST_P(AppendArgs, AreRefused) {
   AppendCall call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = call.create();
   ASSERT_NE(op, nullptr);
   const AppendCall before = call;
@@ -91,7 +80,7 @@ const Refusal refusals[] = {
     {"q_out_heads", [](AppendCall &c) { c.add_q(); c.call.q_out.shape[2] = 2; }, {"args.q_out.shape[2] is 2", "as q"}},
 };
 // clang-format on
-INSTANTIATE_TEST_SUITE_P(Append, AppendArgs, testing::ValuesIn(refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Append, AppendArgs, testing::ValuesIn(refusals), name_of<AppendCall>);
 
 // [F31] [F97] [F197] [F241]
 TEST(Append, OverlapsAreRefusedUnlessTheyAreExact) {

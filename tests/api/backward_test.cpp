@@ -4,23 +4,12 @@
 #include <cstddef>
 
 #include "backward_call.h"
+#include "refusal.h"
 
 namespace api_test {
 namespace {
 
-struct Refusal {
-  const char *name;
-  void (*change)(BackwardCall &);
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Refusal &refusal, std::ostream *stream) {
-  *stream << refusal.name;
-}
-
-std::string name_of(const testing::TestParamInfo<Refusal> &info) {
-  return info.param.name;
-}
+using Refusal = RefusalOf<BackwardCall>;
 
 class BackwardArgs : public testing::TestWithParam<Refusal> {};
 
@@ -87,7 +76,7 @@ const Refusal refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Errors, BackwardArgs, testing::ValuesIn(refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Errors, BackwardArgs, testing::ValuesIn(refusals), name_of<BackwardCall>);
 
 /// Refusals of fa_backward alone: data, arrays' contents, workspaces.
 class BackwardRuns : public testing::TestWithParam<Refusal> {};
@@ -124,7 +113,7 @@ const Refusal run_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Errors, BackwardRuns, testing::ValuesIn(run_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Errors, BackwardRuns, testing::ValuesIn(run_refusals), name_of<BackwardCall>);
 
 TEST(Backward, NullArgumentsAreRefused) {
   BackwardCall call;

@@ -3,19 +3,12 @@
 #include <limits>
 
 #include "call.h"
+#include "refusal.h"
 
 namespace api_test {
 namespace {
 
-struct Refusal {
-  const char *name;
-  void (*change)(Call &);
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Refusal &refusal, std::ostream *stream) {
-  *stream << refusal.name;
-}
+using Refusal = RefusalOf<Call>;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -26,10 +19,6 @@ void *behind(void *pointer) {
 }
 const int32_t *behind(int32_t *pointer) {
   return reinterpret_cast<int32_t *>(reinterpret_cast<char *>(pointer) + 1);
-}
-
-std::string name_of(const testing::TestParamInfo<Refusal> &info) {
-  return info.param.name;
 }
 
 // ---- fa_desc
@@ -87,7 +76,7 @@ const Refusal desc_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Errors, Desc, testing::ValuesIn(desc_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Errors, Desc, testing::ValuesIn(desc_refusals), name_of<Call>);
 
 // ---- fa_forward_args: refusals of both fa_forward and fa_forward_workspace_size
 
@@ -165,7 +154,7 @@ const Refusal shape_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Args, testing::ValuesIn(shape_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Shapes, Args, testing::ValuesIn(shape_refusals), name_of<Call>);
 
 // clang-format off
 const Refusal tensor_refusals[] = {
@@ -196,7 +185,7 @@ const Refusal tensor_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Tensors, Args, testing::ValuesIn(tensor_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Tensors, Args, testing::ValuesIn(tensor_refusals), name_of<Call>);
 
 // clang-format off
 const Refusal call_refusals[] = {
@@ -236,7 +225,7 @@ const Refusal call_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Calls, Args, testing::ValuesIn(call_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Calls, Args, testing::ValuesIn(call_refusals), name_of<Call>);
 
 // ---- fa_forward_args: refusals of fa_forward alone
 
@@ -285,7 +274,7 @@ const Refusal data_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Errors, Data, testing::ValuesIn(data_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Errors, Data, testing::ValuesIn(data_refusals), name_of<Call>);
 
 TEST(Workspace, TooSmallTellsBothSizes) {
   Call call;

@@ -5,23 +5,12 @@
 #include <limits>
 
 #include "merge_call.h"
+#include "refusal.h"
 
 namespace api_test {
 namespace {
 
-struct Refusal {
-  const char *name;
-  void (*change)(MergeCall &);
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Refusal &refusal, std::ostream *stream) {
-  *stream << refusal.name;
-}
-
-std::string name_of(const testing::TestParamInfo<Refusal> &info) {
-  return info.param.name;
-}
+using Refusal = RefusalOf<MergeCall>;
 
 class MergeArgs : public testing::TestWithParam<Refusal> {};
 
@@ -83,7 +72,7 @@ const Refusal merge_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Refused, MergeArgs, testing::ValuesIn(merge_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Refused, MergeArgs, testing::ValuesIn(merge_refusals), name_of<MergeCall>);
 
 /// Refusals of fa_merge alone: data, workspaces, overlaps.
 class MergeRuns : public testing::TestWithParam<Refusal> {};
@@ -130,7 +119,7 @@ const Refusal merge_run_refusals[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Refused, MergeRuns, testing::ValuesIn(merge_run_refusals), name_of);
+INSTANTIATE_TEST_SUITE_P(Refused, MergeRuns, testing::ValuesIn(merge_run_refusals), name_of<MergeCall>);
 
 // [F217]
 TEST(MergeLegal, InPlaceAndInPartsThatShareMemory) {

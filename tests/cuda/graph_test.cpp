@@ -76,6 +76,14 @@ TEST(Graphs, ReplayFollowsLengths) {
   }
 }
 
+/// The ends of three packed sequences: of q, then of k.
+void set_offsets(Call *own, const Numbers &list) {
+  Instance &instance = own->instance;
+  for (size_t b = 0; b < 3; ++b) instance.cu_seqlens_q[b + 1] = list[b], instance.cu_seqlens_k[b + 1] = list[3 + b];
+  own->update(instance.cu_seqlens_q);
+  own->update(instance.cu_seqlens_k);
+}
+
 TEST(Graphs, ReplayFollowsCumulativeLengths) {
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();
@@ -86,12 +94,7 @@ TEST(Graphs, ReplayFollowsCumulativeLengths) {
     ASSERT_GE(built.cu_seqlens_k[3], 100);
     const std::vector<Numbers> offsets = {
         {1, 3, 6, 10, 40, 100}, {0, 0, 0, 0, 0, 0}, {0, 5, 5, 7, 7, 90}, {5, 5, 6, 0, 64, 64}, {2, 4, 5, 90, 90, 91}};
-    replay(c, offsets, [](Call *own, const Numbers &list) {
-      Instance &instance = own->instance;
-      for (size_t b = 0; b < 3; ++b) instance.cu_seqlens_q[b + 1] = list[b], instance.cu_seqlens_k[b + 1] = list[3 + b];
-      own->update(instance.cu_seqlens_q);
-      own->update(instance.cu_seqlens_k);
-    });
+    replay(c, offsets, set_offsets);
   }
 }
 
@@ -99,12 +102,7 @@ TEST(Graphs, ReplayFollowsCumulativeLengths) {
 TEST(Graphs, KeepTensorMaps) {
   Case c = small_case();
   c.b = 3, c.sq = 130, c.sk = 200, c.hq = c.hkv = 2, c.d = 64, c.q = FA_F16, c.cu_q = c.cu_k = true, c.splits = 1;
-  replay(c, {{40, 41, 140, 90, 90, 200}, {0, 64, 100, 7, 120, 190}}, [](Call *own, const Numbers &list) {
-    Instance &instance = own->instance;
-    for (size_t b = 0; b < 3; ++b) instance.cu_seqlens_q[b + 1] = list[b], instance.cu_seqlens_k[b + 1] = list[3 + b];
-    own->update(instance.cu_seqlens_q);
-    own->update(instance.cu_seqlens_k);
-  });
+  replay(c, {{40, 41, 140, 90, 90, 200}, {0, 64, 100, 7, 120, 190}}, set_offsets);
 }
 
 TEST(Graphs, WithoutAWorkspaceMemoryBelongsToTheGraph) {

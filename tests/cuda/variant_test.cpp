@@ -26,10 +26,15 @@ void on(const char *devices, Body body) {
   EXPECT_EQ(outcome, fine) << devices;
 }
 
-/// "" when the call runs and its results, which are in memory of the host, are right as soon as it returns.
+/// "" when the call runs and its results are right.
+std::string failure_of(const Op &op, Call *own) {
+  return op.op == nullptr || fa_forward(op.op, &own->args) != FA_OK ? fa_last_error() : own->failure();
+}
+
+/// The same of a case with memory of the host, whose results are there as soon as the call returns.
 std::string failure_on(const Op &op, const Case &c) {
   Call own(c, Where::host);
-  return op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK ? fa_last_error() : own.failure();
+  return failure_of(op, &own);
 }
 
 bool says(const Log &log, const std::string &words) {
@@ -89,8 +94,7 @@ TEST(Pageable, AutoTakesTheGpuForItsOwnMemory) {
       const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
       Call own(small_case(), where);
       own.args.q.data = own.instance.args.q.data;
-      if (op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
       if (was_on_the_gpu(log) != (where == Where::device)) return bad(log.text);
     }
     return int(fine);
@@ -111,8 +115,7 @@ TEST(Pageable, AllPlacesMix) {
           return bad(fa_last_error());
         const reference::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, reference::Guard::start);
         own.args.workspace = memory.data();
-        if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+        if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
       }
     return int(fine);
   });
@@ -132,8 +135,7 @@ TEST(Pools, WithoutThemAWorkspaceIsAskedFor) {
     CUdeviceptr workspace = 0;
     if (call("cuMemAlloc_v2", &workspace, own.args.workspace_size) != CUDA_SUCCESS) return bad("no workspace");
     own.args.workspace = reinterpret_cast<void *>(workspace);
-    if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-    if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+    if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
     Call without(small_case());  // needs none
     if (fa_forward(op.op, &without.args) != FA_OK) return bad(fa_last_error());
     const std::string failure = without.failure();
@@ -157,8 +159,7 @@ TEST(Slices, SplitsFollowTheirMultiprocessors) {
       if (call("cuMemAlloc_v2", &workspace, bytes[device]) != CUDA_SUCCESS) return bad("no workspace");
       own.args.workspace = reinterpret_cast<void *>(workspace);
       own.args.workspace_size = bytes[device];
-      if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
     }
     return bytes[1] > 0 && bytes[1] < bytes[0] ? int(fine)
                                                : bad(std::to_string(bytes[0]) + ", " + std::to_string(bytes[1]));
@@ -181,8 +182,7 @@ TEST(Slices, SmallCachesChangeNoBit) {
         const InContext in(device);
         const Op op(desc_of(c, FA_DEVICE_CUDA, device));
         Call own(c);
-        if (op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+        if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
         results[device] = own.instance.out.bytes();
       }
       if (results[0] != results[1]) return bad("other bits");
@@ -212,7 +212,7 @@ TEST(Slices, SharedMemoryDecidesTheKernel) {
 }
 
 /// Every pointer of a call has to be moved to where the device sees it.
-TEST(Apart, RegisteredMemoryIsServedWhereTheDeviceSeesIt) {
+TEST(Apart, RegisteredMemoryIsReadWhereTheDeviceSeesIt) {
   on("sm_80:apart", [] {
     const InContext in;
     Case all = split_case(), paged = split_case(), packed = split_case();
@@ -231,8 +231,7 @@ TEST(Apart, RegisteredMemoryIsServedWhereTheDeviceSeesIt) {
         if (call("cuMemHostGetDevicePointer_v2", &seen, own.args.q.data, 0u) != CUDA_SUCCESS ||
             seen == reinterpret_cast<CUdeviceptr>(own.args.q.data))
           return bad("the device sees it where the host does");
-        if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
-        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+        if (const std::string failure = failure_of(op, &own); !failure.empty()) return bad(failure);
       }
     return int(fine);
   });

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/append_cases.h"
 #include "engine/target.h"
-#include "reference/append.h"
 #include "reference/codes.h"
 #include "reference/gpu.h"
 #include "reference/instance.h"
-#include "reference/random.h"
-#include "reference/run.h"
 
 namespace test {
 using namespace reference;
@@ -111,7 +109,7 @@ TEST_P(AppendQuantised, EachCacheInEachLayout) {
     }
 }
 
-/// In f32, before a number becomes a code.
+/// Rotated in f32, before numbers become codes.
 // [F227] [F290]
 TEST_P(AppendQuantised, EachCacheOfRotatedKeys) {
   size_t turn = 0;
@@ -155,14 +153,7 @@ TEST_P(AppendQuantised, BitsForEveryNumberOfThreads) {
     AppendCase c = typed(ways[turn++ % 2 ? 0 : 5], cache);
     c.sn = 200, c.rows = 333, c.hkv = 8, c.d = 128, c.pairs = 40;
     if (!in_shard(c.seed)) continue;
-    std::vector<char> expected;
-    for (const int32_t threads : {1, 3}) {
-      c.threads = threads;
-      const AppendInstance instance(c);
-      ASSERT_EQ(append(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
-      if (expected.empty()) expected = instance.outputs();
-      ASSERT_EQ(instance.outputs(), expected) << threads << " threads: " << to_text(c);
-    }
+    expect_same_bits(c, {1, 3}, kernel);
   }
 }
 
@@ -176,10 +167,7 @@ TEST_P(AppendQuantised, Zeros) {
     const AppendInstance instance(c);
     for (const Tensor *t : {&instance.k, &instance.v})
       t->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t n) { t->set(i, j, h, d, n % 3 ? 0 : -0.0); });
-    const std::vector<char> before = instance.outputs();
-    const ExpectedAppend expected(instance.desc, instance.args);
-    ASSERT_EQ(append(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
-    ASSERT_EQ(difference(instance, expected, before), "") << cache.name;
+    const ExpectedAppend expected = run_as_expected(instance, kernel);
     for (const ExpectedCodes &row : expected.codes())
       for (size_t g = 0; g < row.scale.at.size(); ++g) {
         EXPECT_EQ(load(row.scale.at[g], row.scale.dtype), 0) << cache.name;
@@ -190,7 +178,7 @@ TEST_P(AppendQuantised, Zeros) {
   }
 }
 
-/// The scale of a q4_0 block is that of the first of its largest numbers, which has a sign.
+/// The scale of a q4_0 block has the sign of the first of the block's numbers of largest magnitude.
 // [F291]
 TEST_P(AppendQuantised, LargestNumbersOfBothSigns) {
   for (const Stored &cache : caches) {
@@ -203,10 +191,7 @@ TEST_P(AppendQuantised, LargestNumbersOfBothSigns) {
         const double largest = (j + h) % 2 ? 7 : -7;
         t->set(i, j, h, d, d % 32 == 9 ? largest : d % 32 == 20 ? -largest : double(n % 11) - 5);
       });
-    const std::vector<char> before = instance.outputs();
-    const ExpectedAppend expected(instance.desc, instance.args);
-    ASSERT_EQ(append(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
-    ASSERT_EQ(difference(instance, expected, before), "") << cache.name;
+    run_as_expected(instance, kernel);
   }
 }
 
@@ -224,10 +209,7 @@ TEST_P(AppendQuantised, NumbersFarFromZero) {
       instance.k.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t n) {
         instance.k.set(i, j, h, d, i == 0 ? x : x * (1 + double(n % 7) / 512));
       });
-      const std::vector<char> before = instance.outputs();
-      const ExpectedAppend expected(instance.desc, instance.args);
-      ASSERT_EQ(append(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
-      ASSERT_EQ(difference(instance, expected, before), "") << cache.name;
+      const ExpectedAppend expected = run_as_expected(instance, kernel);
       for (const ExpectedCodes &row : expected.codes()) {
         if (row.row < instance.k_cache.memory() ||
             row.row >= instance.k_cache.memory() + instance.k_cache.bytes().size())
@@ -276,23 +258,17 @@ TEST_P(AppendQuantised, RandomCalls) {
   Random r(20262);
   for (int i = 0; i < 150; ++i) {
     AppendCase c;
-    c.b = r.between(1, 4), c.sn = r.chance(30) ? 1 : r.between(0, 40), c.hkv = r.between(1, 4);
+    choose_sizes(&c, &r);
     c.d = r.one_of<int64_t>(32, 64, 96, 128, 256), c.dv = r.one_of<int64_t>(0, 32, 64, 160);
-    c.rows = c.sn + r.between(0, 60), c.page = r.one_of<int64_t>(1, 3, 8, 16, 64);
-    c.places = r.one_of(Places::rows, Places::pages, Places::slots32, Places::slots64);
-    c.packed = r.chance(30), c.used = r.chance(30), c.lens = r.chance(70), c.leftpad = r.chance(30);
-    c.batch_idx = c.places == Places::rows && r.chance(30), c.bounds = r.chance(20) && (c.packed || c.used);
-    c.skipped = r.chance(50) ? 0 : r.between(1, 5), c.keys_alone = r.chance(15);
+    choose_places(&c, &r);
     if (r.chance(60)) {
-      c.pairs = r.chance(50) ? c.d / 2 : r.between(1, c.d / 2);
-      c.interleaved = r.chance(40), c.tail = r.chance(30), c.table = r.one_of(FA_F32, FA_F32, FA_F16, FA_BF16);
+      choose_rotation(&c, &r);
       c.hq = r.chance(40) ? c.hkv * r.between(1, 3) : 0;
-      c.lens |= c.places >= Places::slots32;
     }
-    const auto layout = [&] { return Layout(r.between(0, output_layout_count - 1)); };
+    const auto layout = [&] { return random_output_layout(&r); };
     if (r.chance(40)) c.k_layout = layout(), c.v_layout = layout();
     if (r.chance(40)) c.k_cache_layout = layout(), c.v_cache_layout = layout();
-    c.special = r.chance(10), c.threads = int32_t(r.between(1, 3)), c.seed = r.next() % 100000;
+    choose_the_rest(&c, &r);
     check(c, caches[r.next() % std::size(caches)]);
   }
 }

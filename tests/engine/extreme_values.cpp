@@ -95,9 +95,7 @@ TEST_P(Extremes, OneScoreOfZeroAboveAllOthers) {
       c.scale = 1;
       const Instance s(c);
       const double element = std::sqrt(x / double(c.d));
-      attend_everything(s);
-      fill(s.q, element);
-      fill(s.k, -element);
+      set_low_scores(s, element);
       set_key(s, 2, 0);
       run(s);
       expect_means(s, {2}, c.mask == FA_MASK_CAUSAL ? 2 : 0, "scores of 0 and -" + std::to_string(x));

@@ -33,9 +33,7 @@ TEST_P(Extremes, TiesShareEvenly) {
       c.scale = 1;
       const Instance s(c);
       const double element = std::sqrt(x / double(c.d));
-      attend_everything(s);
-      fill(s.q, element);
-      fill(s.k, -element);
+      set_low_scores(s, element);
       for (const int64_t j : {2, 90, 91, 140}) set_key(s, j, element);
       run(s);
       expect_means(s, {2, 90, 91, 140}, 0, "scores of " + std::to_string(x));

@@ -103,6 +103,13 @@ inline void set_key(const Instance &instance, int64_t j, double x) {
     for (int64_t d = 0; d < instance.c.d; ++d) instance.k.set(0, j, h, d, x);
 }
 
+/// Queries of one element, and keys of its negative: all scores are -x at scale 1.
+inline void set_low_scores(const Instance &instance, double element) {
+  attend_everything(instance);
+  fill(instance.q, element);
+  fill(instance.k, -element);
+}
+
 /// Scores from harmless to the largest that the types of q and k, and f32, hold.
 inline std::vector<double> scores_of(const Case &c) {
   std::vector<double> list;

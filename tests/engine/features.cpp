@@ -154,6 +154,15 @@ const std::vector<Case> &pair_bases() {
   return slow ? list : bases();
 }
 
+std::vector<Case> empty_cases() {
+  std::vector<Case> list(4);
+  list[0].b = 0;
+  list[1].b = 0, list[1].cu_q = list[1].cu_k = true;
+  list[2].hq = list[2].hkv = 0;
+  list[3].sk = 0, list[3].sinks = "h", list[3].sq = 3;
+  return list;
+}
+
 std::vector<std::string> refused(const Case &c) {
   if (c.flags & FA_FLAG_BATCH_INVARIANT && c.flags & FA_FLAG_NONDETERMINISTIC)
     return {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC"};

@@ -27,6 +27,9 @@ const std::vector<Case> &bases();
 /// The same for pairs of features, which are many: smaller where everything is slow.
 const std::vector<Case> &pair_bases();
 
+/// Cases without a query, without a head, and without a key.
+std::vector<Case> empty_cases();
+
 /// For a combination that fa.h refuses, the names that the error must hold; empty for all others.
 std::vector<std::string> refused(const Case &c);
 

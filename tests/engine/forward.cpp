@@ -41,11 +41,7 @@ class Forward : public EngineTest {
     const Instance instance(c);
     const Op op(instance.desc, kernel);
     const fa_status status = op ? forward(op, instance) : op.status();
-    EXPECT_EQ(status, expected) << to_text(c);
-    for (const std::string &name : names)
-      EXPECT_NE(std::string(fa_last_error()).find(name), std::string::npos)
-          << "\"" << fa_last_error() << "\" does not name " << name << "\n"
-          << to_text(c);
+    expect_error(status, expected, names, c);
     EXPECT_EQ(instance.out.untouched_outside(std::vector<char>(instance.written_rows().size(), 0)), "");
   }
 
@@ -113,17 +109,7 @@ TEST_P(Forward, Lengths) {
 
 // [F20]
 TEST_P(Forward, NothingToDo) {
-  Case c;
-  c.b = 0;
-  check(c);
-  c.cu_q = c.cu_k = true;
-  check(c);
-  c = Case{};
-  c.hq = c.hkv = 0;
-  check(c);
-  c = Case{};
-  c.sk = 0, c.sinks = "h", c.sq = 3;
-  check(c);
+  for (const Case &c : empty_cases()) check(c);
 }
 
 // [F80]

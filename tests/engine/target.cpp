@@ -166,4 +166,12 @@ std::vector<Case> EngineTest::shard_of(const std::vector<Case> &list, uint64_t o
   return result;
 }
 
+void expect_error(fa_status status, fa_status expected, const std::vector<std::string> &names, const Case &c) {
+  EXPECT_EQ(status, expected) << to_text(c);
+  for (const std::string &name : names)
+    EXPECT_NE(std::string(fa_last_error()).find(name), std::string::npos)
+        << "\"" << fa_last_error() << "\" does not name " << name << "\n"
+        << to_text(c);
+}
+
 }  // namespace test

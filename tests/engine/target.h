@@ -67,6 +67,9 @@ class EngineTest : public testing::TestWithParam<Target> {
   std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };
 
+/// Expects a status, and fa_last_error() to have each of the names.
+void expect_error(fa_status status, fa_status expected, const std::vector<std::string> &names, const Case &c);
+
 /// "f32_avx2".
 std::string target_name(const testing::TestParamInfo<Target> &info);
 
