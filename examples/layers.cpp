@@ -1,4 +1,4 @@
-// C++: one op shared by all layers of a model, each of which attends through a window of its own packed QKV projection. The
+// C++: one op shared by all layers of a model, each of which attends within a window to its packed QKV projection. The
 // projection is one buffer (batch, sequence, 3, heads, dim); q, k and v are strided views of it, and nothing is copied.
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
 /* A paged key/value cache, as inference servers keep it: pages of 16 tokens in one pool, and a block table that lists
- * the pages of each sequence. Two sequences share the pages of a common prompt; each then decodes tokens into pages of
- * its own. Checked against the same tokens in a contiguous cache.
+ * the pages of each sequence. Two sequences share the pages of a common prompt; each then decodes tokens into its own
+ * pages. Checked against the same tokens in a contiguous cache.
  *
  *   cc paged.c $(pkg-config --cflags --libs fa) -lm
  */

@@ -112,7 +112,7 @@
  * (stride 0, inputs only) [F27]. A unit stride in the last dimension is the fast path. Any other stride gives the right
  * result too [F28], at the cost of one gather of each element for every tile of queries that uses it.
  *
- * Nothing outside the described elements is read or written [F29]. Each element of out and of lse needs memory of its own,
+ * Nothing outside the described elements is read or written [F29]. Each element of out and of lse needs separate memory,
  * shared with no other tensor or array of the call and not with its workspace. A call is refused where a few comparisons of
  * addresses and strides show otherwise [F197]: of two tensors' outermost elements, of all elements of one with the memory of
  * another that has no gaps, and of steps along a tensor's dimensions that lead back to where they began. That a call is not
@@ -575,7 +575,7 @@ typedef struct fa_forward_args {
   fa_tensor k_scale; /* absent; (B, Sk, Hkv, G), each may be 1 (repeated), or as k where that is packed or paged; G divides D;
                         FA_F32 (default), FA_F16, FA_BF16; of quantised k alone [F267] */
   fa_tensor v_scale; /* absent; as k_scale, for v and Dv */
-  fa_tensor k_zero;  /* absent; as k_scale, with a G of its own */
+  fa_tensor k_zero;  /* absent; as k_scale; its G may differ */
   fa_tensor v_zero;  /* absent; as k_zero, for v and Dv */
 
   fa_tensor tree_mask;  /* absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32) of the
@@ -665,14 +665,14 @@ typedef struct fa_append_args {
   fa_tensor k_scale; /* absent; as fa_forward_args.k_scale for this cache: (B, Sk, Hkv, G), each may be 1, paged as k_cache; under
                         FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache */
   fa_tensor v_scale; /* absent; as k_scale, for v_cache and Dv */
-  fa_tensor k_zero;  /* absent; as k_scale, with a G of its own; written: as k_scale */
+  fa_tensor k_zero;  /* absent; as k_scale; its G may differ; written: as k_scale */
   fa_tensor v_zero;  /* absent; as k_zero, for v_cache and Dv */
 
   fa_tensor q;     /* absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
   fa_tensor q_out; /* absent; written; as q; dtype_q; may be exactly q: the same data, strides and type [F241] */
 
   fa_tensor rotary_cos;   /* absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16 */
-  fa_tensor rotary_sin;   /* absent; as rotary_cos; of its own type */
+  fa_tensor rotary_sin;   /* absent; as rotary_cos; its type may differ */
   fa_tensor positions;    /* absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables */
   fa_tensor q_positions;  /* absent; (B, Sq, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64 */
   fa_tensor slot_mapping; /* absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; no slot twice */

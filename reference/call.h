@@ -19,7 +19,7 @@ class Elements {
       : first_(static_cast<const char *>(first)), bytes_apart_(bytes_apart), dtype_(dtype) {}
   double operator[](int64_t d) const { return scaled(code(d), d); }
 
-  /// Scales or zeros of a row of elements, each of so many of them.
+  /// The scales or zeros of a row; each belongs to `channels` consecutive elements.
   struct Factors {
     const char *first = nullptr;  // absent
     int64_t bytes_apart = 0;

@@ -41,11 +41,11 @@ class Prepared {
   Prepared(const Prepared &) = delete;
   Prepared &operator=(const Prepared &) = delete;
 
-  /// Calls as often, and waits for the last.
+  /// Makes this many calls, and waits for the last one.
   virtual void call(int64_t times) = 0;
   virtual Work work() const = 0;
 
-  /// What a call is compared with, "" for nothing; the bytes that it reads and writes; its seconds.
+  /// The plain move of memory that a call is compared with, "" for none; its bytes; its seconds.
   virtual std::string plain() const { return ""; }
   virtual double plain_bytes() const { return 0; }
   virtual double plain_seconds() { return 0; }
@@ -178,8 +178,8 @@ std::unique_ptr<Prepared> prepare(const BenchCase &c) {
   return std::make_unique<PreparedAttention>(c);
 }
 
-/// The medians of as many samples as the budget allows, of calls and of what they are compared with; a call that is
-/// longer than the budget is a sample by itself.
+/// Median seconds of a call and of its plain move, of as many samples as the budget allows; a call that is longer than
+/// the budget is the only sample.
 struct Round {
   double call = 0, plain = 0;
 };

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *format_name = "fa bench 1";
 
-/// The rate of a plain move of as much memory, and a case's time as a part of its own.
+/// The rate of a plain move of a case's memory, and its time in percent of the case's.
 Json json_of_plain(const Measurement &m) {
   const double middle = median(m.plain_seconds);
   return {{"name", m.plain},
@@ -82,7 +82,7 @@ double number_of(const Json &object, const char *name) {
 std::vector<double> seconds_of(const Json &json) {
   auto seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
   const bool positive = std::all_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
-  if (seconds.empty() || !positive) bad_input("its 'seconds' are no times");
+  if (seconds.empty() || !positive) bad_input("its 'seconds' are not a list of positive numbers");
   return seconds;
 }
 

@@ -156,7 +156,7 @@ CaseOutcome check_append(const CheckAppend &append, const CheckType &type, const
   const reference::Op op(reference::AppendInstance(c).desc, kernel);
   if (!is_created(op, &outcome)) return outcome;
   outcome.failure = reference::failure_of(c, outcome.kernel);
-  // Quantised caches on a GPU.
+  // A build without the image that writes codes on GPUs.
   if (!outcome.failure.empty() && reference::append(op, reference::AppendInstance(c)) == FA_ERROR_UNSUPPORTED)
     outcome.unsupported = fa_last_error();
   return outcome;

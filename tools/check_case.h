@@ -27,7 +27,7 @@ struct CheckMerge {
 
 const std::vector<CheckMerge> &check_merges();
 
-/// fa_append in one type; a cache without one of its own has that of a type's k and v.
+/// fa_append in one type; a cache without a type has that of k and v.
 struct CheckAppend {
   const char *name;
   reference::AppendCase c;

@@ -18,7 +18,7 @@ struct Stretch {
 /// are not worth a thread have none.
 double plain_seconds(std::span<const Stretch> stretches, int32_t threads);
 
-/// The threads that a call has without a number of its own: FA_NUM_THREADS, else those that this process may use.
+/// The threads of a call that does not name a number: FA_NUM_THREADS, else those that this process may use.
 int32_t default_threads();
 
 /// Bytes of memory after which what was used first is in no cache any more.

@@ -53,12 +53,11 @@ void RunCall::read_tensors(const RunOptions &options) {
   args.v = read(options.v, options.dtype_v.empty() ? as_k : StoredAs{"--dtype-v", options.dtype_v}, &v);
   const fa_tensor &tq = args.q, &tk = args.k, &tv = args.v;
   if (tk.shape[3] != tq.shape[3])
-    bad_input("{}: head dimension {}; that of {} is {}, and both are to be the same", options.k, tk.shape[3], options.q,
-              tq.shape[3]);
+    bad_input("{}: head dimension {}; expected {}, as {} has", options.k, tk.shape[3], tq.shape[3], options.q);
   if (tk.shape[2] == 0 ? tq.shape[2] != 0 : tq.shape[2] % tk.shape[2] != 0)
-    bad_input("{}: {} heads; they are to divide the {} heads of {}", options.k, tk.shape[2], tq.shape[2], options.q);
+    bad_input("{}: {} heads; expected a divisor of the {} heads of {}", options.k, tk.shape[2], tq.shape[2], options.q);
   if (!std::equal(tk.shape, tk.shape + 3, tv.shape))
-    bad_input("{}: shape {}; all dimensions but the last are to be those of {}, {}", options.v, shape_text(v.shape),
+    bad_input("{}: shape {}; expected, but for the last dimension, that of {}, {}", options.v, shape_text(v.shape),
               options.k, shape_text(k.shape));
 }
 

@@ -167,7 +167,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
   Chosen chosen;
   const Code *cubin = best(codes, kind_cubin, [&](const Code &code) { return machine_code_runs_on(code, device); });
   const Code *ptx = nullptr;
-  // The source of the machine code: PTX of its own name, or the next lower one.
+  // The source of the machine code: PTX for the same target, or for the next lower one.
   if (cubin) ptx = best(codes, kind_ptx, [&](const Code &code) { return code.target() == cubin->target(); });
   if (!ptx)
     ptx = best(codes, kind_ptx, [&](const Code &code) {

@@ -93,7 +93,7 @@ TEST_F(RunRefusal, WrongType) {
 
 TEST_F(RunRefusal, KeysAndValuesOfOtherShapes) {
   v = save(folder / "v.npy", random_array(NpyType::f32, {1, 5, 2, 8}, 3));
-  expect_refusal({}, {"v.npy: shape (1, 5, 2, 8)", "all dimensions but the last", "k.npy, (1, 6, 2, 8)"});
+  expect_refusal({}, {"v.npy: shape (1, 5, 2, 8)", "expected, but for the last dimension", "k.npy, (1, 6, 2, 8)"});
 }
 
 TEST_F(RunRefusal, NoScale) {
@@ -132,9 +132,9 @@ TEST_F(RunRefusal, WrongShape) {
   q = save(folder / "q.npy", random_array(NpyType::f32, {4, 2, 8}, 1));
   expect_refusal({}, {"q.npy: shape (4, 2, 8) has 3 dimensions", "--cu-seqlens-q"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 2, 16}, 1));
-  expect_refusal({}, {"k.npy: head dimension 8; that of", "q.npy is 16"});
+  expect_refusal({}, {"k.npy: head dimension 8; expected 16, as", "q.npy has"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 3, 8}, 1));
-  expect_refusal({}, {"k.npy: 2 heads; they are to divide the 3 heads of", "q.npy"});
+  expect_refusal({}, {"k.npy: 2 heads; expected a divisor of the 3 heads of", "q.npy"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 2, 8}, 1));
   expect_refusal({"--bias", save(folder / "b.npy", random_array(NpyType::f32, {1, 1, 1, 4, 6}, 1))},
                  {"b.npy", "at most 4"});

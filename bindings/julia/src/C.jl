@@ -228,7 +228,7 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `k_scale`: absent; (B, Sk, Hkv, G), each may be 1 (repeated), or as k where that is packed or paged; G divides D;
   FA_F32 (default), FA_F16, FA_BF16; of quantised k alone
 - `v_scale`: absent; as k_scale, for v and Dv
-- `k_zero`: absent; as k_scale, with a G of its own
+- `k_zero`: absent; as k_scale; its G may differ
 - `v_zero`: absent; as k_zero, for v and Dv
 - `tree_mask`: absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32)
   of the longest sequence; FA_I32
@@ -391,12 +391,12 @@ arrays as there.
 - `k_scale`: absent; as fa_forward_args.k_scale for this cache: (B, Sk, Hkv, G), each may be 1, paged as k_cache;
   under FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache
 - `v_scale`: absent; as k_scale, for v_cache and Dv
-- `k_zero`: absent; as k_scale, with a G of its own; written: as k_scale
+- `k_zero`: absent; as k_scale; its G may differ; written: as k_scale
 - `v_zero`: absent; as k_zero, for v_cache and Dv
 - `q`: absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `q_out`: absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
 - `rotary_cos`: absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16
-- `rotary_sin`: absent; as rotary_cos; of its own type
+- `rotary_sin`: absent; as rotary_cos; its type may differ
 - `positions`: absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables
 - `q_positions`: absent; (B, Sq, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64
 - `slot_mapping`: absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; no slot twice

@@ -1,4 +1,4 @@
-# Julia's threads lent to the library: the same bits as its own threads give, none of its own threads started, from many tasks at
+# Julia's threads lent to the library: the same bits as the library's threads give, none of which is started, from many tasks at
 # once, and with ops ended and garbage collected meanwhile.
 include("support.jl")
 

@@ -1,4 +1,4 @@
-"""Floating-point operations of the operators of torch_operators.py, as torch.utils.flop_counter counts those of its own:
+"""Floating-point operations of the operators of torch_operators.py, as torch.utils.flop_counter counts torch's operators:
 two for each multiplication and addition of the matrix products, whatever a mask leaves out.
 """
 

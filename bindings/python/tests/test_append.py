@@ -1,4 +1,4 @@
-"""libfa.append and libfa.vllm beside what torch's users have: transformers' rotary embeddings, flash_attn's definition of them,
+"""libfa.append and libfa.vllm against other implementations: transformers' rotary embeddings, flash_attn's definition of them,
 and vLLM's loop over slots."""
 # needs: torch, transformers
 

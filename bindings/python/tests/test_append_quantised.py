@@ -1,4 +1,4 @@
-"""libfa.append into quantised caches, beside those who define the formats: ml_dtypes and gguf; and the rates of vLLM's caches."""
+"""libfa.append into quantised caches, against the definitions of the formats in ml_dtypes and gguf; and the rates of vLLM's caches."""
 
 import ml_dtypes
 import numpy as np

@@ -22,7 +22,7 @@ FAULTS = {  # of other_ggml.c, and the reason that names it
 
 
 def load(loader, library, fault):
-    """In a process of its own: whether the backend registers, and what is printed."""
+    """In a separate process: whether the backend registers, and what is printed."""
     program = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).loads(sys.argv[2].encode(), sys.argv[3].encode()))"
     done = subprocess.run([sys.executable, "-c", program, loader, library, fault], capture_output=True, text=True)
     assert done.returncode == 0, f"{fault}: {done.returncode}: {done.stderr}"

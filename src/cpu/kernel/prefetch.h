@@ -41,7 +41,7 @@ class Prefetcher {
     row_++;
   }
 
-  /// The same n times; faster where so many lines are a whole row.
+  /// prefetch(lines), n times; faster where that many lines hold a whole row.
   void prefetch_each(int n, int64_t lines) {
     if (bytes_ > lines * 64) {
       for (int i = 0; i < n; i++) prefetch(lines);

@@ -319,7 +319,7 @@ FA_F32 (default), FA_F16, FA_BF16; of quantised k alone*/
     pub k_scale: fa_tensor,
     /// absent; as k_scale, for v and Dv
     pub v_scale: fa_tensor,
-    /// absent; as k_scale, with a G of its own
+    /// absent; as k_scale; its G may differ
     pub k_zero: fa_tensor,
     /// absent; as k_zero, for v and Dv
     pub v_zero: fa_tensor,
@@ -708,7 +708,7 @@ FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache*/
     pub k_scale: fa_tensor,
     /// absent; as k_scale, for v_cache and Dv
     pub v_scale: fa_tensor,
-    /// absent; as k_scale, with a G of its own; written: as k_scale
+    /// absent; as k_scale; its G may differ; written: as k_scale
     pub k_zero: fa_tensor,
     /// absent; as k_zero, for v_cache and Dv
     pub v_zero: fa_tensor,
@@ -718,7 +718,7 @@ FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache*/
     pub q_out: fa_tensor,
     /// absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16
     pub rotary_cos: fa_tensor,
-    /// absent; as rotary_cos; of its own type
+    /// absent; as rotary_cos; its type may differ
     pub rotary_sin: fa_tensor,
     /// absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables
     pub positions: fa_tensor,
