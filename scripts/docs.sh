@@ -37,21 +37,22 @@ unavailable() {
 
 generator=${XDG_CACHE_HOME:-$HOME/.cache}/libfa/docs
 requirements=scripts/docs/requirements.txt
+mkdir -p "${generator%/*}"
+exec 9>"${generator%/*}/docs.lock"
+flock 9 # one installs it, others wait
 if ! cmp -s "$requirements" "$generator/requirements.txt"; then
   step "Installing the site's generator into $generator" "see whether PyPI can be reached; the rest of libfa does not need it"
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     [ "$mode" != test ] || unavailable "python3 has no venv (Debian: apt install python3-venv)"
     need_packages python3 python3-venv
   fi
-  exec 9>"${generator%/*}/.docs.lock" 2>/dev/null || { mkdir -p "${generator%/*}" && exec 9>"${generator%/*}/.docs.lock"; }
-  flock 9
   rm -rf "$generator"
   python3 -m venv "$generator"
-  "$generator/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" ||
+  "$generator/bin/pip" install --quiet --retries 1 --disable-pip-version-check -r "$requirements" ||
     unavailable "mkdocs-material cannot be installed from PyPI"
   cp "$requirements" "$generator/requirements.txt"
-  flock -u 9
 fi
+flock -u 9
 
 export NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1
 if [ "$mode" = serve ]; then
