@@ -2,7 +2,7 @@
 
 - A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
   as its README.md or a list of its files.
-- include/fa.h is the pages of reference.py, and links to it lead there.
+- include/fa.h is the pages of reference.py, and links to it lead there; python_reference.py makes the page of the Python package.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
   the second, both of which must be there ("^}": at the beginning of a line); without them, all lines."""
 
@@ -16,6 +16,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import python_reference  # noqa: E402
 import reference  # noqa: E402
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -100,9 +101,11 @@ def on_files(files, config):
     ]
     waiting += [(page, content_of(page)) for page in ("tree/CONTRIBUTING.md", "tree/CHANGELOG.md")]
     known = {page for page, _ in waiting}
-    for page, content in reference.Reference().pages().items():
-        known.add(f"{reference.FOLDER}/{page}.md")
-        files.append(File.generated(config, f"{reference.FOLDER}/{page}.md", content=content))
+    made = {f"{reference.FOLDER}/{page}.md": text for page, text in reference.Reference().pages().items()}
+    made[python_reference.PAGE] = python_reference.page()
+    for page, content in made.items():
+        known.add(page)
+        files.append(File.generated(config, page, content=content))
     for page, _ in waiting:
         if page.startswith("tree/"):
             files.append(File.generated(config, page, content=dict(waiting)[page]))

@@ -1,5 +1,5 @@
 """reference.py SOURCE: the pages that scripts/docs/reference.py makes of fa.h have every word of its comments, every promise once, every
-name; and their links lead to anchors."""
+name; their links lead to anchors; and that python_reference.py's page has every name of the package."""
 
 import html
 import pathlib
@@ -8,6 +8,7 @@ import sys
 
 source = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(source / "scripts" / "docs"))
+import python_reference  # noqa: E402
 import reference  # noqa: E402
 
 made = reference.Reference(source / "include" / "fa.h")
@@ -57,6 +58,10 @@ for page, text in pages.items():
     for there, anchor in re.findall(r'href="(\w*)(?:\.html)?#([^"]+)"', text):
         if anchor not in anchors[there or page]:
             wrong.append(f"{page} links to {there}#{anchor}, which is not there")
+python = python_reference.page()
+for name in python_reference.exported():
+    if f"{{#libfa.{name}}}" not in python:
+        wrong.append(f"{name} of libfa.__all__ is not on the page of Python")
 if wrong:
     sys.exit("\n".join(wrong))
 print(f"{len(everywhere)} anchors on {len(pages)} pages")
