@@ -83,11 +83,14 @@ const char *lacks_avx512_bf16() {
   return lacks_avx512_bf16(here());
 }
 
-#endif
+#elif defined(__aarch64__)
 
 const char *lacks_neon() {
   return nullptr;
 }
+
+#endif
+
 const char *lacks_generic() {
   return nullptr;
 }

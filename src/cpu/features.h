@@ -19,10 +19,8 @@ const char *lacks_avx512(const X86Words &words);
 const char *lacks_avx512_bf16(const X86Words &words);
 
 /// The same of this machine.
-const char *lacks_avx512_bf16();
-const char *lacks_avx512();
-const char *lacks_avx2();
-const char *lacks_neon();
-const char *lacks_generic();
+#define FA_CPU_ISA(name, ...) const char *lacks_##name();
+#include "cpu/isas.inc"
+#undef FA_CPU_ISA
 
 }  // namespace fa::cpu

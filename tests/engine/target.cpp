@@ -11,13 +11,11 @@ namespace test {
 using namespace reference;
 
 std::vector<std::string> archs() {
-#if defined(__x86_64__)
-  return {"avx512_bf16", "avx512", "avx2", "generic"};
-#elif defined(__aarch64__)
-  return {"neon", "generic"};
-#else
-  return {"generic"};
-#endif
+  return {
+#define FA_CPU_ISA(name, ...) #name,
+#include "cpu/isas.inc"
+#undef FA_CPU_ISA
+  };
 }
 
 /// Its instructions multiply bf16; it has no kernel for other types.
