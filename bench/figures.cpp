@@ -26,6 +26,14 @@ std::string threads_name(const Case &c) {
   return c.threads == 0 ? "/threads:default" : "/threads:" + std::to_string(c.threads);
 }
 
+std::string kv_name(const Case &c) {
+  return c.kv_dtype == FA_DTYPE_DEFAULT ? "" : std::string("/kv:") + element_name(c.kv_dtype);
+}
+
+const char *cached_name(const Case &c) {
+  return c.cold ? "" : "/cached";
+}
+
 std::string name_of(const char *group, const Case &c) {
   return std::string(group) + "/" + element_name(c.dtype) + "/" + mask_name(c) + size_name(c) + threads_name(c);
 }
@@ -173,10 +181,66 @@ class List {
         Case plain = c;
         c.kv_dtype = kv;
         const double goal = group > 2 ? 0 : kv == FA_I8 ? 160 : kv == FA_I4 ? 240 : 0;
-        add({std::string("decode/f16/kv:") + element_name(kv) + "/group:" + std::to_string(group) + "/Sk:8192/D:128" +
-                 threads_name(c),
+        add({"decode/f16" + kv_name(c) + "/group:" + std::to_string(group) + "/Sk:8192/D:128" + threads_name(c),
              Measure::of_plain, c, plain, Peak::f32, goal});
       }
+    }
+  }
+
+  /// New tokens of one sequence, such as drafts, in one call: the time relative to one token's.
+  void tokens() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16, FA_F16}) {
+      for (const int64_t tokens : {2, 4, 8, 16}) {
+        for (const bool codes : {false, true}) {
+          if (codes && dtype != FA_F16) continue;
+          Case c;
+          c.dtype = dtype;
+          if (codes) c.kv_dtype = FA_I8;
+          c.mask = FA_MASK_CAUSAL;
+          c.heads_q = 32;
+          c.rows_q = tokens;
+          c.rows_k = 8192;
+          c.cold = true;
+          of_one_token(c);
+          c.rows_k = 512;
+          c.cold = false;
+          if (codes) of_one_token(c);
+        }
+      }
+    }
+  }
+
+  /// A chunk of a prompt into caches that come from memory, and a small one into a cache that does not.
+  void appends() {
+    for (const int threads : {1, 2}) {
+      Case c;
+      c.append = c.cold = true;
+      c.rows_q = 512;
+      c.rows_k = 4096;
+      c.threads = threads;
+      for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+        c.dtype = dtype;
+        of_copy(c, 85);
+      }
+      c.rotary = true;
+      of_copy(c, 85, "/rotary");
+      c.rotary = false;
+      c.layout = Layout::bshd;
+      of_copy(c, 0, "/layout:bshd");
+      c.layout = Layout::bhsd;
+      for (const fa_dtype kv : {FA_I8, FA_E4M3, FA_E5M2, FA_I4, FA_U4, FA_Q8_0, FA_Q4_0}) {
+        c.kv_dtype = kv;
+        of_copy(c, 85);
+      }
+    }
+    Case c;
+    c.append = true;
+    c.dtype = FA_BF16;
+    c.rows_q = 77;
+    c.rows_k = 500;
+    for (const fa_dtype kv : {FA_BF16, FA_U4}) {
+      c.kv_dtype = kv == c.dtype ? FA_DTYPE_DEFAULT : kv;
+      of_copy(c, 0);
     }
   }
 
@@ -220,6 +284,24 @@ class List {
         }
       }
     }
+  }
+
+  void of_one_token(const Case &c) {
+    Case one = c;
+    one.rows_q = 1;
+    add({std::string("tokens/") + element_name(c.dtype) + kv_name(c) + "/Sq:" + std::to_string(c.rows_q) +
+             "/Sk:" + std::to_string(c.rows_k) + "/D:128" + threads_name(c) + cached_name(c),
+         Measure::of_one_token, c, one, Peak::f32, 0});
+  }
+
+  void of_copy(const Case &c, double goal, const char *suffix = "") {
+    add({std::string("append/") + element_name(c.dtype) + kv_name(c) + "/Sn:" + std::to_string(c.rows_q) + "/D:128" +
+             threads_name(c) + cached_name(c) + suffix,
+         Measure::of_copy,
+         c,
+         {},
+         Peak::f32,
+         goal});
   }
 
   double percent(double goal) const { return goal > 0 ? goal - machine_.relief : 0; }
@@ -290,14 +372,28 @@ const char *measure_name(Measure measure) {
       return "points_below_128";
     case Measure::of_read:
       return "of_read";
+    case Measure::of_copy:
+      return "of_copy";
+    case Measure::of_one_token:
+      return "of_one_token";
     case Measure::nanoseconds:
       return "nanoseconds";
   }
   return "";
 }
 
+bool is_of_products(Measure measure) {
+  return measure != Measure::of_read && measure != Measure::of_copy && measure != Measure::of_one_token &&
+         measure != Measure::nanoseconds;
+}
+
+bool has_reference(Measure measure) {
+  return measure == Measure::of_twice_one || measure == Measure::of_plain || measure == Measure::points_below_128 ||
+         measure == Measure::of_one_token;
+}
+
 bool less_is_better(Measure measure) {
-  return measure == Measure::points_below_128 || measure == Measure::nanoseconds;
+  return measure == Measure::points_below_128 || measure == Measure::of_one_token || measure == Measure::nanoseconds;
 }
 
 std::vector<Figure> figures() {
@@ -309,6 +405,8 @@ std::vector<Figure> figures() {
   list.features();
   list.decode();
   list.decode_codes();
+  list.tokens();
+  list.appends();
   list.layouts();
   list.backward();
   return list.take();

@@ -14,11 +14,11 @@
 namespace fa::bench {
 namespace {
 
-/// The workloads of the figure under way. Google Benchmark enters a figure's function once for every repetition;
+/// The subjects of the figure under way. Google Benchmark enters a figure's function once for every repetition;
 /// tensors are made the first time only.
 struct Current {
   std::string name;
-  std::unique_ptr<Workload> subject, reference;
+  std::unique_ptr<Subject> subject, reference;
 };
 Current current;
 
@@ -27,14 +27,12 @@ void prepare(const Figure &figure) {
   current = {};
   fa_shutdown();  // no thread of the figure before stays to spin
   current.name = figure.name;
-  current.subject = std::make_unique<Workload>(figure.subject);
-  const bool pair = figure.measure == Measure::of_twice_one || figure.measure == Measure::of_plain ||
-                    figure.measure == Measure::points_below_128;
-  if (pair) current.reference = std::make_unique<Workload>(figure.reference);
+  current.subject = make_subject(figure.subject);
+  if (has_reference(figure.measure)) current.reference = make_subject(figure.reference);
 }
 
-double gflops(const Workload &workload, double seconds) {
-  return workload.flops() / seconds * 1e-9;
+double gflops(const Subject &subject, double seconds) {
+  return subject.flops() / seconds * 1e-9;
 }
 
 /// Seconds of every call of one repetition: the subject's and its baseline's, in alternation.
@@ -45,7 +43,7 @@ struct Times {
 /// Runs the repetition. False when a call failed.
 bool collect(benchmark::State &state, const Figure &figure, Times &times) {
   const Measure measure = figure.measure;
-  Workload &subject = *current.subject;
+  Subject &subject = *current.subject;
   const Clock clock = clock_for(figure.subject.threads);
   constexpr int batch = 256;  // calls between two looks at the clock, where the clock would weigh
   for (auto _ : state) {
@@ -64,8 +62,8 @@ bool collect(benchmark::State &state, const Figure &figure, Times &times) {
       const double other = current.reference->time(clock);
       if (other < 0) return false;
       times.other.push_back(other);
-    } else if (measure == Measure::of_read) {
-      times.other.push_back(subject.time_read());
+    } else if (measure == Measure::of_read || measure == Measure::of_copy) {
+      times.other.push_back(subject.time_plain());
     }
   }
   return true;
@@ -73,10 +71,10 @@ bool collect(benchmark::State &state, const Figure &figure, Times &times) {
 
 void set_counters(benchmark::State &state, const Figure &figure, const Times &times, double peak) {
   const double seconds = median(times.subject), other = median(times.other);
-  const Workload &subject = *current.subject;
+  const Subject &subject = *current.subject;
   auto &counters = state.counters;
   counters["us"] = seconds * 1e6;
-  if (figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds) {
+  if (is_of_products(figure.measure)) {
     counters["GFLOPs"] = gflops(subject, seconds);
     counters["peak_GFLOPs"] = peak;
     counters["of_peak"] = 100 * gflops(subject, seconds) / peak;
@@ -96,9 +94,14 @@ void set_counters(benchmark::State &state, const Figure &figure, const Times &ti
       measured = 100 * (gflops(*current.reference, other) - gflops(subject, seconds)) / peak;
       break;
     case Measure::of_read:
-      counters["GBs"] = subject.kv_bytes() / seconds * 1e-9;
-      counters["read_GBs"] = subject.kv_bytes() / other * 1e-9;
+    case Measure::of_copy:
+      counters["GBs"] = subject.moved_bytes() / seconds * 1e-9;
+      counters[figure.measure == Measure::of_read ? "read_GBs" : "copy_GBs"] = subject.moved_bytes() / other * 1e-9;
       measured = 100 * other / seconds;
+      break;
+    case Measure::of_one_token:
+      counters["GBs"] = subject.moved_bytes() / seconds * 1e-9;
+      measured = 100 * seconds / other;
       break;
     case Measure::nanoseconds:
       measured = seconds * 1e9;
@@ -110,12 +113,12 @@ void set_counters(benchmark::State &state, const Figure &figure, const Times &ti
 
 void run_figure(benchmark::State &state, const Figure &figure) {
   prepare(figure);
-  for (const Workload *workload : {current.subject.get(), current.reference.get()}) {
-    if (workload != nullptr && !workload->error().empty()) return state.SkipWithError(workload->error().c_str());
+  for (const Subject *subject : {current.subject.get(), current.reference.get()}) {
+    if (subject != nullptr && !subject->error().empty()) return state.SkipWithError(subject->error().c_str());
   }
   if (current.subject->time(Clock::wall) < 0)
     return state.SkipWithError(fa_last_error());  // the first call starts threads
-  const bool product = figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds;
+  const bool product = is_of_products(figure.measure);
   const int threads = std::max(1, figure.subject.threads);
   const double before = product ? measure_peak(figure.peak, threads) : 0;
   Times times;
@@ -221,7 +224,7 @@ class FigureReporter : public benchmark::BenchmarkReporter {
     std::printf("%-56s %9s %9s %-7s %9s  ", run.run_name.str().c_str(), cell(run, "us").c_str(),
                 cell(run, rate).c_str(), unit, cell(run, "of_peak", "%").c_str());
     for (const Measure measure : {Measure::of_twice_one, Measure::of_plain, Measure::points_below_128, Measure::of_read,
-                                  Measure::nanoseconds, Measure::of_peak}) {
+                                  Measure::of_copy, Measure::of_one_token, Measure::nanoseconds, Measure::of_peak}) {
       const auto found = run.counters.find(measure_name(measure));
       if (found == run.counters.end()) continue;
       const double measured = found->second.value, goal = run.counters.at("goal").value;

@@ -141,6 +141,13 @@ double read_seconds(const std::vector<Span> &spans, int threads, ReadPattern pat
   });
 }
 
+double copy_seconds(const Copy &copy, int threads) {
+  return run_together(threads, [&](int thread) {
+    const size_t share = copy.bytes / threads, first = share * thread;
+    std::memcpy(static_cast<char *>(copy.to) + first, static_cast<const char *>(copy.from) + first, share);
+  });
+}
+
 size_t cold_bytes() {
   // Of the cache that the first CPU sees: sysconf counts those of a whole package.
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");

@@ -58,6 +58,16 @@ enum class ReadPattern { in_order, eight_streams };
 /// Seconds that `threads` threads need to read every byte of `spans` once, each an equal share of every span.
 double read_seconds(const std::vector<Span> &spans, int threads, ReadPattern pattern = ReadPattern::in_order);
 
+/// A stretch of memory to copy.
+struct Copy {
+  void *to;
+  const void *from;
+  size_t bytes;
+};
+
+/// Seconds that `threads` threads need for memcpy of it, each an equal share.
+double copy_seconds(const Copy &copy, int threads);
+
 /// Bytes of memory after which a buffer that is cycled through is no longer in any cache.
 size_t cold_bytes();
 

@@ -15,6 +15,8 @@ MEASURES = {
     "of_plain": ("% of plain, per attended pair", False),
     "points_below_128": ("points below D = 128", True),
     "of_read": ("% of pure read", False),
+    "of_copy": ("% of memcpy", False),
+    "of_one_token": ("% of one token's time", True),
     "nanoseconds": ("ns a call", True),
     "of_peak": ("% of peak", False),
 }

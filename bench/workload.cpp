@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "append.h"
 #include "core/dtype.h"
 
 namespace fa::bench {
@@ -57,6 +58,12 @@ void fill_codes(void *data, int64_t bytes, fa_dtype dtype) {
     std::memcpy(to + i, &scale, sizeof scale);
 }
 
+/// Repeats what the first bytes hold.
+void repeat(void *data, size_t first, size_t bytes) {
+  auto *to = static_cast<char *>(data);
+  for (size_t at = first; at < bytes; at += first) std::memcpy(to + at, to, std::min(first, bytes - at));
+}
+
 /// (query, key) pairs that are attended.
 double attended_pairs(const Case &c) {
   const bool causal = c.mask != FA_MASK_NONE;
@@ -86,7 +93,7 @@ std::string kernel_of(const std::string &arch) {
   return "";
 }
 
-Workload::Workload(const Case &wanted) : case_(wanted) {
+Workload::Workload(const Case &wanted) : Subject(wanted) {
   if (case_.rows_k == 0) case_.rows_k = case_.rows_q;
   flops_ = (case_.backward ? 10.0 : 4.0) * static_cast<double>(case_.head_dim * case_.heads_q) * attended_pairs(case_);
   create_op();
@@ -94,11 +101,11 @@ Workload::Workload(const Case &wanted) : case_(wanted) {
   if (op_ != nullptr && case_.backward) create_backward();
 }
 
-Workload::~Workload() {
+Subject::~Subject() {
   fa_destroy(op_);
 }
 
-void Workload::create_op() {
+void Subject::create_op() {
   std::string forced;
   if (!case_.arch.empty()) {
     forced = kernel_of(case_.arch);
@@ -123,15 +130,17 @@ void Workload::create_op() {
   if (!forced.empty()) unsetenv("FA_FORCE_KERNEL");
 }
 
-void *Workload::allocate(size_t bytes) {
+void *Subject::allocate(size_t bytes) {
   buffers_.emplace_back(bytes);
   return buffers_.back().data();
 }
 
-fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype) {
-  const int64_t count = rows * heads * case_.head_dim, bytes = rows * heads * row_bytes(dtype, case_.head_dim);
+fa_tensor Subject::tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype) {
+  const int64_t row = row_bytes(dtype, case_.head_dim), bytes = rows * heads * row;
+  const int64_t different = std::min<int64_t>(rows * heads, 4093);  // a prime: heads differ
   void *data = allocate(static_cast<size_t>(bytes));
-  is_quantised(dtype) ? fill_codes(data, bytes, dtype) : fill(data, count, dtype);
+  is_quantised(dtype) ? fill_codes(data, different * row, dtype) : fill(data, different * case_.head_dim, dtype);
+  repeat(data, static_cast<size_t>(different * row), static_cast<size_t>(bytes));
   fa_tensor result;
   fa_tensor_init(&result, data, dtype, 1, rows, heads, case_.head_dim);
   if (layout == Layout::bhsd) {
@@ -141,11 +150,33 @@ fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype 
   return result;
 }
 
+fa_tensor Subject::factors(int64_t rows, int64_t heads, float value) {
+  auto *values = static_cast<float *>(allocate(sizeof(float) * static_cast<size_t>(rows * heads)));
+  std::fill_n(values, rows * heads, value);
+  fa_tensor result;
+  fa_tensor_init(&result, values, FA_F32, 1, rows, heads, 1);
+  if (case_.layout == Layout::bhsd) result.stride[1] = 1, result.stride[2] = rows;
+  return result;
+}
+
+double Subject::time(Clock clock) {
+  use_next();
+  const double start = now(clock);
+  const bool done = call();
+  const double seconds = now(clock) - start;
+  return done ? seconds : -1;
+}
+
+std::unique_ptr<Subject> make_subject(const Case &wanted) {
+  if (wanted.append) return std::make_unique<AppendWorkload>(wanted);
+  return std::make_unique<Workload>(wanted);
+}
+
 void Workload::create_tensors() {
   fa_forward_args_init(&args_, sizeof args_);
   args_.q = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
   args_.out = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
-  const auto set_bytes = static_cast<size_t>(kv_bytes());
+  const auto set_bytes = static_cast<size_t>(moved_bytes());
   // An odd number of sets: when calls and plain reads alternate, both come by every set.
   const size_t sets = case_.cold ? (cold_bytes() / set_bytes) | 1 : 1;
   for (size_t set = 0; set < sets; ++set) {
@@ -155,7 +186,7 @@ void Workload::create_tensors() {
     v_sets_.push_back({args_.v.data, set_bytes / 2});
   }
   create_scales();
-  for (size_t set = 0; case_.cold && set < sets; ++set) time_read();  // the first pass over new memory is slower
+  for (size_t set = 0; case_.cold && set < sets; ++set) time_plain();  // the first pass over new memory is slower
   const auto floats = [this](int64_t count) { return static_cast<float *>(allocate(sizeof(float) * count)); };
   if (case_.alibi) {
     float *slopes = floats(case_.heads_q);
@@ -185,12 +216,7 @@ void Workload::create_tensors() {
 /// One set for all: a 32nd of the smallest codes' bytes.
 void Workload::create_scales() {
   if (!is_quantised(kv_dtype()) || code_kind(kv_dtype()) == CodeKind::block) return;
-  for (fa_tensor *scale : {&args_.k_scale, &args_.v_scale}) {
-    auto *values = static_cast<float *>(allocate(sizeof(float) * static_cast<size_t>(case_.rows_k * case_.heads_kv)));
-    std::fill_n(values, case_.rows_k * case_.heads_kv, 0x1p-6f);
-    fa_tensor_init(scale, values, FA_F32, 1, case_.rows_k, case_.heads_kv, 1);
-    if (case_.layout == Layout::bhsd) scale->stride[1] = 1, scale->stride[2] = case_.rows_k;
-  }
+  for (fa_tensor *scale : {&args_.k_scale, &args_.v_scale}) *scale = factors(case_.rows_k, case_.heads_kv, 0x1p-6f);
 }
 
 /// Everything that fa_backward reads and writes; out and lse are those of a forward call.
@@ -214,26 +240,18 @@ void Workload::create_backward() {
   backward_.workspace_size = bytes;
 }
 
-double Workload::kv_bytes() const {
+double Workload::moved_bytes() const {
   return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * row_bytes(kv_dtype(), case_.head_dim));
 }
 
-void Workload::use_next_set() {
+void Workload::use_next() {
   next_set_ = (next_set_ + 1) % k_sets_.size();
   args_.k.data = const_cast<void *>(k_sets_[next_set_].data);
   args_.v.data = const_cast<void *>(v_sets_[next_set_].data);
 }
 
-double Workload::time(Clock clock) {
-  use_next_set();
-  const double start = now(clock);
-  const bool done = call();
-  const double seconds = now(clock) - start;
-  return done ? seconds : -1;
-}
-
-double Workload::time_read() {
-  use_next_set();
+double Workload::time_plain() {
+  use_next();
   return read_seconds({k_sets_[next_set_], v_sets_[next_set_]}, case_.threads);
 }
 

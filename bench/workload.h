@@ -36,15 +36,17 @@ struct Case {
   bool cold = false;           // several K/V sets, used cyclically, so that none is cached when it is used
   bool own_workspace = false;  // the caller's workspace instead of the library's allocation
   bool backward = false;       // the gradients of q, k and v instead
+  bool append = false;         // rows_q new keys and values are written into a cache of rows_k instead
+  bool rotary = false;         // with rotary embedding of all elements
 };
 
-/// A case's tensors and op. For use by one thread at a time.
-class Workload {
+/// The calls of a figure. For use by one thread at a time.
+class Subject {
  public:
-  explicit Workload(const Case &wanted);
-  ~Workload();
-  Workload(const Workload &) = delete;
-  Workload &operator=(const Workload &) = delete;
+  explicit Subject(const Case &wanted) : case_(wanted) {}
+  virtual ~Subject();
+  Subject(const Subject &) = delete;
+  Subject &operator=(const Subject &) = delete;
 
   /// "" when the case can run, else why not.
   const std::string &error() const { return error_; }
@@ -52,39 +54,66 @@ class Workload {
   /// The name of the call's kernel.
   const char *kernel() const { return fa_op_kernel_name(op_); }
 
-  /// One call on the present K/V set. False after an error.
-  bool call() { return (case_.backward ? fa_backward(op_, &backward_) : fa_forward(op_, &args_)) == FA_OK; }
+  /// One call on the present memory. False after an error.
+  virtual bool call() = 0;
 
-  /// Seconds of one call on the next K/V set; negative after an error (fa_last_error says why).
+  /// Seconds of one call on the next memory; negative after an error (fa_last_error says why).
   double time(Clock clock);
 
-  /// Seconds to do nothing but read the next K/V set on the case's threads, on their clock.
-  double time_read();
+  /// Seconds to do nothing but move the next memory on the case's threads, on their clock.
+  virtual double time_plain() = 0;
 
-  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim),
-  /// a causal square counted as half.
-  double flops() const { return flops_; }
+  /// Floating-point operations of one call.
+  virtual double flops() const = 0;
 
-  /// Bytes of one K/V set.
-  double kv_bytes() const;
+  /// Bytes that time_plain() moves.
+  virtual double moved_bytes() const = 0;
 
- private:
+ protected:
+  void create_op();
   void *allocate(size_t bytes);
   fa_dtype kv_dtype() const { return case_.kv_dtype != FA_DTYPE_DEFAULT ? case_.kv_dtype : case_.dtype; }
   fa_tensor tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype);
-  void create_scales();
-  void create_op();
-  void create_tensors();
-  void create_backward();
-  void use_next_set();
+  /// A number for each of so many rows and heads.
+  fa_tensor factors(int64_t rows, int64_t heads, float value);
+  virtual void use_next() = 0;
 
   Case case_;
-  double flops_ = 0;
   std::string error_;
   fa_op *op_ = nullptr;
+
+ private:
+  std::vector<HugeBuffer> buffers_;
+};
+
+/// The case's calls, of fa_append where it says so.
+std::unique_ptr<Subject> make_subject(const Case &wanted);
+
+/// fa_forward or fa_backward, on one K/V set after another.
+class Workload : public Subject {
+ public:
+  explicit Workload(const Case &wanted);
+
+  bool call() override { return (case_.backward ? fa_backward(op_, &backward_) : fa_forward(op_, &args_)) == FA_OK; }
+
+  /// Reads the next K/V set.
+  double time_plain() override;
+
+  /// 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim), a causal square counted as half.
+  double flops() const override { return flops_; }
+
+  /// Of one K/V set.
+  double moved_bytes() const override;
+
+ private:
+  void create_scales();
+  void create_tensors();
+  void create_backward();
+  void use_next() override;
+
+  double flops_ = 0;
   fa_forward_args args_;
   fa_backward_args backward_;
-  std::vector<HugeBuffer> buffers_;
   std::vector<Span> k_sets_, v_sets_;
   size_t next_set_ = 0;
 };
