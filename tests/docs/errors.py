@@ -22,8 +22,7 @@ def messages():
     """The strings of the sources, neighbours joined as compilers do, values replaced."""
     for (folder, pattern), value in KINDS.items():
         for path in (source / folder).glob(pattern) if pattern == "CMakeLists.txt" else (source / folder).rglob(pattern):
-            text = re.sub(r"FA_VERSION_STRING", '"0.1.0"', path.read_text())
-            for run in re.finditer(rf"f?{LITERAL}(?:\s*f?{LITERAL})*", text):
+            for run in re.finditer(rf"f?{LITERAL}(?:\s*f?{LITERAL})*", path.read_text()):
                 joined = "".join(re.findall(LITERAL, run[0])).replace('\\"', '"')
                 yield re.sub(value, VALUE, joined)
 
