@@ -28,7 +28,7 @@ def unframed(comment):
 
 
 class Chunk:
-    """A comment and the declarations that it stands above."""
+    """A comment and the declarations below it."""
 
     def __init__(self, section, comment, code):
         self.section, self.comment, self.code = section, comment, code

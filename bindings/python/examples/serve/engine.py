@@ -35,9 +35,9 @@ class Request:
 class Cache:
     """8-bit codes of the keys and values of one layer, and a scale for each token and head."""
 
-    def __init__(self, pages: int) -> None:
-        shape = (pages, PAGE_SIZE, llama.KV_HEADS)
-        self.k, self.v = np.zeros((*shape, llama.DIM), np.int8), np.zeros((*shape, llama.DIM), np.int8)
+    def __init__(self, pages: int, sizes: llama.Sizes) -> None:
+        shape = (pages, PAGE_SIZE, sizes.kv_heads)
+        self.k, self.v = np.zeros((*shape, sizes.dim), np.int8), np.zeros((*shape, sizes.dim), np.int8)
         self.k_scale, self.v_scale = np.zeros((*shape, 1), np.float32), np.zeros((*shape, 1), np.float32)
 
     def move(self, source: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]) -> None:
@@ -49,7 +49,7 @@ class Cache:
 class Engine:
     def __init__(self, model: llama.Model, pages: int, branches: int = 2, depth: int = 4) -> None:
         self._model, self._branches, self._depth = model, branches, depth
-        self._pages, self._caches = Pages(pages), [Cache(pages) for _ in model.layers]
+        self._pages, self._caches = Pages(pages), [Cache(pages, model.sizes) for _ in model.layers]
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.statistics = dict.fromkeys(("steps", "computed", "shared", "drafted", "accepted", "preempted"), 0)

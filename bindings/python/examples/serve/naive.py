@@ -19,18 +19,24 @@ def _rounded(x: np.ndarray) -> np.ndarray:
 
 
 def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    k, v = (x.repeat(llama.HEADS // llama.KV_HEADS, axis=1).astype(np.float64) for x in (k, v))
-    scores = np.einsum("ihd,jhd->hij", q, k) / llama.DIM**0.5
+    k, v = (x.repeat(q.shape[1] // k.shape[1], axis=1).astype(np.float64) for x in (k, v))
+    scores = np.einsum("ihd,jhd->hij", q, k) / q.shape[2] ** 0.5
     scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
     p = np.exp(scores - scores.max(-1, keepdims=True))
     return np.einsum("hij,jhd->ihd", p / p.sum(-1, keepdims=True), v).astype(np.float32)
 
 
-def best(model: llama.Model, text: list[int]) -> list[int]:
-    """The most likely token after each one of the text."""
+def logits(model: llama.Model, text: list[int], rounded: bool = True) -> np.ndarray:
+    """(tokens, vocabulary): of the token after each one of the text. rounded: keys and values are those of the cache."""
     x = model.embedding[text]
     for layer in model.layers:
         q, k, v = layer.heads(x)
         q, k = (_rotated(part, model.cos, model.sin) for part in (q, k))
-        x = layer.rest(x, _attention(q, _rounded(k), _rounded(v)))
-    return model.logits(x).argmax(-1).tolist()
+        k, v = (_rounded(k), _rounded(v)) if rounded else (k, v)
+        x = layer.rest(x, _attention(q, k, v))
+    return model.logits(x)
+
+
+def best(model: llama.Model, text: list[int]) -> list[int]:
+    """The most likely token after each one of the text."""
+    return logits(model, text).argmax(-1).tolist()
