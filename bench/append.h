@@ -20,14 +20,14 @@ class AppendWorkload : public Subject {
   /// Copies to the next place of memory that is as cold.
   double time_plain() override;
 
-  /// Counts none: what is compared is bytes.
+  /// None: appends are compared by bytes.
   double flops() const override { return 0; }
 
-  /// Of new rows, read and written, and of the scales and zeros of those.
+  /// The bytes of new rows, read and written, and of their scales and zeros.
   double moved_bytes() const override;
 
  private:
-  /// Of a row of the cache and a head: k, v, and their scales and zeros.
+  /// The bytes of one head of a row of the cache: k, v, and their scales and zeros.
   int64_t stored_bytes() const;
   int64_t factors_of_a_row() const;
   void create_caches();

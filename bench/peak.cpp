@@ -149,7 +149,7 @@ double copy_seconds(const Copy &copy, int threads) {
 }
 
 size_t cold_bytes() {
-  // Of the cache that the first CPU sees: sysconf counts those of a whole package.
+  // By the cache that the first CPU sees: sysconf counts the caches of a whole package.
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
   size_t kib = 0;
   file >> kib;

@@ -14,7 +14,7 @@ double dot_bf16_avx512(int64_t rounds);
 
 /// Reads `bytes` (a multiple of 64 is read, the rest is left) and returns something that depends on all of them.
 uint64_t read_generic(const void *data, size_t bytes);
-/// The same, alternating between eight places.
+/// read_generic, alternating between eight places.
 uint64_t read_streams_generic(const void *data, size_t bytes);
 uint64_t read_avx2(const void *data, size_t bytes);
 uint64_t read_avx512(const void *data, size_t bytes);

@@ -58,7 +58,7 @@ void fill_codes(void *data, int64_t bytes, fa_dtype dtype) {
     std::memcpy(to + i, &scale, sizeof scale);
 }
 
-/// Repeats what the first bytes hold.
+/// Fills memory with copies of its first bytes.
 void repeat(void *data, size_t first, size_t bytes) {
   auto *to = static_cast<char *>(data);
   for (size_t at = first; at < bytes; at += first) std::memcpy(to + at, to, std::min(first, bytes - at));

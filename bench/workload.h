@@ -74,7 +74,7 @@ class Subject {
   void *allocate(size_t bytes);
   fa_dtype kv_dtype() const { return case_.kv_dtype != FA_DTYPE_DEFAULT ? case_.kv_dtype : case_.dtype; }
   fa_tensor tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype);
-  /// A number for each of so many rows and heads.
+  /// A number for each of these rows and heads.
   fa_tensor factors(int64_t rows, int64_t heads, float value);
   virtual void use_next() = 0;
 
@@ -102,7 +102,7 @@ class Workload : public Subject {
   /// 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim), a causal square counted as half.
   double flops() const override { return flops_; }
 
-  /// Of one K/V set.
+  /// The bytes of one K/V set.
   double moved_bytes() const override;
 
  private:

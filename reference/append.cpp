@@ -106,7 +106,7 @@ class Row {
     return e;
   }
 
-  /// The same of element d in f32, whether it is rotated or not.
+  /// Element d in f32, rotated or not.
   ExpectedCodes::Number in_f32(int64_t h, int64_t d, bool is_rotated, int64_t p) const {
     if (!is_rotated || !has_pair(d)) {
       const auto x = float(number(from_, source_.entry, source_.row, h, d));
@@ -126,7 +126,7 @@ class Row {
     return begin <= d && d < begin + width;
   }
 
-  /// Of position p of the tables.
+  /// Element d, rotated by row p of the tables.
   ExpectedAppend::Element rotated(int64_t h, int64_t d, int64_t p) const {
     const int64_t pairs = a_.rotary_cos.shape[3], dim = from_.shape[3];
     const int64_t begin = a_.flags & FA_APPEND_ROTARY_TAIL ? dim - 2 * pairs : 0, in = d - begin;

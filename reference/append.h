@@ -33,7 +33,7 @@ class AppendInstance {
   /// Points args at the tensors and arrays; to be called again after one was replaced.
   void bind();
 
-  /// The bytes of what a call may write.
+  /// The bytes that a call may write.
   std::vector<char> outputs() const;
 
  private:

@@ -54,7 +54,7 @@ struct AppendCase {
   fa_dtype q_type() const { return q_given ? q_given : q; }
 };
 
-/// "b=2 sn=3 ...": what differs from the defaults, and the sizes always.
+/// "b=2 sn=3 ...": the differences from the defaults, and the sizes always.
 std::string to_text(const AppendCase &c);
 
 }  // namespace reference

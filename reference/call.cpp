@@ -17,7 +17,7 @@ Elements row(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k
   return {element(t, dtype, i, j, k, 0), t.stride[3] * row_bytes(dtype, unit_elements(dtype)), dtype};
 }
 
-/// Those of row (i, j, k) of a tensor with `dim` elements a row.
+/// The factors of row (i, j, k) of a tensor with `dim` elements a row.
 Elements::Factors factors(const fa_tensor &t, int64_t i, int64_t j, int64_t k, int64_t dim) {
   if (!t.data) return {};
   const fa_dtype dtype = t.dtype ? t.dtype : FA_F32;

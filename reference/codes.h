@@ -1,5 +1,5 @@
-// The quantised formats of the library as doubles and back, by their definitions: what a code is, and the nearest one
-// to a number. The reference's own, as number.h is.
+// The quantised formats of the library as doubles and back, by their definitions: the number of a code, and the nearest
+// code to a number. The reference's own, as number.h is.
 #pragma once
 
 #include <fa.h>
@@ -84,7 +84,7 @@ inline int nearest_integer(double x, int low, int high) {
   return std::isnan(x) ? 0 : int(std::nearbyint(std::clamp(x, double(low), double(high))));
 }
 
-/// Element d of a row: its code, or of a block what it is worth.
+/// Element d of a row: its code, or its number where it is in a block.
 inline double load_code(const void *row, fa_dtype dtype, int64_t d) {
   const auto *bytes = static_cast<const uint8_t *>(row);
   const auto half_of = [](uint8_t byte, bool high) { return int(high ? byte >> 4 : byte & 15); };

@@ -26,7 +26,7 @@ bool same_special(double got, double expected) {
   return std::isnan(expected) ? std::isnan(got) : got == expected;
 }
 
-/// Roundings of a quantised element: (code - zero) * scale, and the scale as a factor of what is summed.
+/// Roundings of a quantised element: (code - zero) * scale, and the scale as a factor of the sum.
 double dequantised(fa_dtype dtype) {
   return codes_of(dtype) ? 4 : 0;
 }

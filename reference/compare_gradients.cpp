@@ -16,8 +16,8 @@ constexpr double u32 = 0x1p-24;
 /// How much larger than naive's the largest error of a gradient may be: the backward pass alone, and both passes.
 constexpr double of_naive = 1.5, of_naive_chained = 2;
 
-/// Of fewer numbers than these, luck alone can make naive's largest error better by a rounding in q's type of what the first of both
-/// passes hands to the second.
+/// Of fewer numbers than these, naive's largest error may be smaller by luck, by as much as a rounding in q's type
+/// between the two passes.
 constexpr int64_t few = 16;
 
 const reference::Gradient &gradient_of(const reference::Gradients &g, char letter) {

@@ -240,7 +240,7 @@ class Pass {
     return terms;
   }
 
-  /// Of dout to q's type, where it is more exact than that.
+  /// The rounding of dout to q's type, where dout is more exact.
   double dout_rounding(double rounded) const {
     return reference::unit_roundoff(type_of(args_.dout, call_.out_type())) < rounded ? rounded : 0;
   }

@@ -18,7 +18,7 @@ struct Gradient {
   std::vector<char> written;  // (shape[0], shape[1]): whether the row is an output at all
   std::vector<double> value;
 
-  // Of the exact ones alone.
+  // In exact gradients alone.
   std::vector<double> bound;  // the error that docs/precision.md allows, but for the last rounding
   std::vector<double> floor;  // one rounding of each weight and of its gradient
 

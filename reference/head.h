@@ -88,7 +88,7 @@ struct Head {
     q_length = lengths(q, s.queries, call.dim());
   }
 
-  /// Those of a query with all keys.
+  /// The products of a query with all keys.
   std::vector<Real> products_of(int64_t i) const {
     return products(q.data() + i * call.dim(), call.dim(), k_columns_, s.keys);
   }
@@ -101,7 +101,7 @@ struct Head {
     Real lost = 0;   // by numbers near 0
   };
 
-  /// Of query i and key j, whose product is given.
+  /// The score of query i and key j, whose product is given.
   Score score(int64_t i, int64_t j, Real product) const {
     const Real masked = -std::numeric_limits<Real>::infinity();
     if (!call.attends(s, head, i, j)) return {masked, 0, false};
@@ -122,8 +122,8 @@ struct Head {
   }
 
  private:
-  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes its place; sizes
-  /// is the sum of both rows' lengths.
+  /// The error of a product's small terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes
+  /// its place; sizes is the sum of both rows' lengths.
   Real lost(Real sizes) const {
     const Real dim = Real(call.dim());
     const bool flushes =

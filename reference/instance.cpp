@@ -297,8 +297,8 @@ void Instance::poison_unused() const {
   }
 }
 
-/// Of quantised tensors: unused rows, and scales and zeros that belong to unused rows alone, are filled with ones,
-/// which are NaN where there is one.
+/// Fills unused rows of quantised tensors, and scales and zeros of unused rows alone, with one bits: NaN in types that
+/// have it.
 void Instance::poison_rows(const std::vector<char> &live_k) const {
   const auto index = [](const Tensor &t, size_t axis, int64_t at) { return t.shape()[axis] == 1 ? 0 : at; };
   const auto fill = [&](const Tensor &t) {

@@ -46,7 +46,7 @@ class Instance {
   std::vector<char> output_bits() const;
 
  protected:
-  /// Of the tensors that are read, as bytes of their elements.
+  /// The elements of the tensors that are read, as bytes.
   std::vector<char> input_bytes() const;
 
  private:

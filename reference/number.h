@@ -105,7 +105,7 @@ inline double unit_roundoff(fa_dtype dtype) {
   return with_format(dtype, [](auto format) { return format.unit_roundoff; });
 }
 
-/// The same of operands of products that engines round to dtype before them: none are to f32.
+/// unit_roundoff of operands, which engines round to dtype before products; 0 of f32.
 inline double operand_roundoff(fa_dtype dtype) {
   return with_format(dtype, [](auto format) { return format.dropped == 0 ? 0 : format.unit_roundoff; });
 }
@@ -137,7 +137,7 @@ inline float round_to(fa_dtype dtype, float x) {
   return with_format(dtype, [=](auto format) { return format.to_float(format.from_float(x)); });
 }
 
-/// The same of an operand: a finite number stays finite.
+/// x rounded as an operand: a finite number stays finite.
 inline float operand_of(fa_dtype dtype, float x) {
   const float most = float(largest(dtype));
   return std::isfinite(x) ? std::fmin(std::fmax(round_to(dtype, x), -most), most) : x;

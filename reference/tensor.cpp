@@ -15,7 +15,7 @@ constexpr int pattern = 0xff;
 const char *const names[layout_count] = {"bshd",     "bhsd",    "slice",      "padded",    "odd",     "reversed",
                                          "mirrored", "stepped", "transposed", "one_batch", "one_row", "one_head"};
 
-/// Of packed types, which keep the elements of a row together, a layout that does not becomes another.
+/// The layout of a packed type, whose elements of a row must be adjacent: another one where `layout` separates them.
 Layout packed_layout(Layout layout) {
   if (layout == Layout::mirrored) return Layout::reversed;
   if (layout == Layout::stepped) return Layout::slice;

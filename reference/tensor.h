@@ -50,7 +50,7 @@ class Tensor {
   void set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const;
   char *at(int64_t i, int64_t j, int64_t k, int64_t l) const;  // of a packed type, that of its unit
 
-  /// Of blocks, whose elements have a scale in common: all at once.
+  /// Sets blocks, whose elements share a scale: all elements at once.
   void set_blocks(const std::function<double(int64_t, int64_t, int64_t, int64_t)> &value) const;
 
   /// Calls f(i, j, k, l, n) for every element, n counting them in the order of the indices.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a program on an emulated CPU with AVX-512 and BF16: boots a small Linux in Bochs (scripts/fetch_bochs.sh), with the
 # program, its libraries and the variables FA_* and TEST_* in its initial file system. Usage: emulate_avx512.sh PROGRAM [ARGUMENTS]
-# Prints what the program prints, and ends with its exit status; 1 where it skipped itself, for lack of a feature of this CPU.
+# Prints the program's output, and ends with its exit status; 1 where it skipped itself, for lack of a feature of this CPU.
 # EMULATED_WITHOUT=avx512bf16, or another feature by Bochs' name, takes that away.
 set -euo pipefail
 case ${1:-} in

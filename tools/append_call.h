@@ -32,7 +32,7 @@ class AppendCall {
 
   int64_t sequences() const { return batch_; }
 
-  /// Of new rows, read and written, with their scales.
+  /// The bytes of new rows, read and written, with their scales.
   double bytes() const;
 
   /// What the call writes into files.

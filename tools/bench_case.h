@@ -38,23 +38,23 @@ std::string kind_of(const BenchCase &c);
 /// "1,8,8,1024,1024,64 f32 causal", without the kernel: equal for measurements that can be compared.
 std::string name_of(const BenchCase &c);
 
-/// Of the tensors of a call, with gradients and their inputs; of a merge, the parts and the result; of an append, the
-/// rows that are read and written.
+/// The bytes of a call's tensors, with gradients and their inputs; of a merge's parts and result; of the rows that an
+/// append reads and writes.
 double tensor_bytes(const BenchCase &c);
 
 /// Whether codes of this type have scales, f32 and one a token and head: not blocks.
 bool is_scaled(fa_dtype dtype);
 
-/// Of the keys and values of a call, or of the cache that is appended to, scales included.
+/// The bytes of a call's keys and values, or of the cache that is appended to, with their scales.
 double cache_bytes(const BenchCase &c);
 
 /// The number of these in a case: in a cold one enough that each has left the CPU's caches before its next call.
 int64_t caches_of(const BenchCase &c);
 
-/// Of the target of a memcpy that an append is compared with.
+/// The bytes of the target of a memcpy that an append is compared with.
 double copy_bytes(const BenchCase &c);
 
-/// Of all that a case keeps in memory.
+/// The bytes of everything that a case keeps in memory.
 double memory_bytes(const BenchCase &c);
 
 /// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.

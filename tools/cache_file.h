@@ -25,7 +25,7 @@ struct Stored {
 /// unless that is FA_DTYPE_DEFAULT. Throws BadInput.
 Stored read_stored(const std::string &path, const StoredAs &as, const FileForm &form, fa_dtype numbers);
 
-/// A cache of zeros: `entries` of so many rows and heads, in the order of the form. Throws BadInput where dim is no
+/// A cache of zeros: `entries` times rows and heads, in the order of the form. Throws BadInput where dim is no
 /// multiple of the format's unit.
 Stored new_stored(const StoredAs &as, fa_dtype dtype, const FileForm &form, int64_t entries, int64_t rows,
                   int64_t heads, int64_t dim);

@@ -34,7 +34,7 @@ std::string forced_kernel();
 
 /// The types of queries and results: "f32", "f16", "bf16".
 std::vector<std::string> compute_dtypes();
-/// Those of keys and values.
+/// The types of keys and values.
 std::vector<std::string> cache_dtypes();
 
 /// Those and the quantised ones, "i8", "q4_0".

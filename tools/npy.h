@@ -63,7 +63,7 @@ Array converted(Array array, NpyType type);
 /// does. Throws BadInput, which names the error.
 Array parse_npy(std::span<const std::byte> file, std::string_view name);
 
-/// The same for a path. Throws BadInput.
+/// Reads the file of a path. Throws BadInput.
 Array read_npy(const std::string &path);
 
 /// The file's bytes for an array (format 1.0).

@@ -21,7 +21,7 @@ double plain_seconds(std::span<const Stretch> stretches, int32_t threads);
 /// The threads of a call that does not name a number: FA_NUM_THREADS, else those that this process may use.
 int32_t default_threads();
 
-/// Bytes of memory after which what was used first is in no cache any more.
+/// The bytes of memory whose use empties all caches of earlier data.
 size_t cold_bytes();
 
 }  // namespace fa::tool

@@ -18,7 +18,7 @@ namespace fa::tool {
 /// Throws BadInput for options of the backward pass that make no sense together.
 void check_gradient_usage(const RunOptions &options);
 
-/// Those that have a file or a reference.
+/// The gradients of a run that have a file or a reference.
 class RunGradients {
  public:
   /// Reads the inputs and creates the files, so that a place that cannot be written is found early.

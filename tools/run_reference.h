@@ -13,7 +13,7 @@ struct Distance {
   std::vector<int64_t> where;  // the index of the largest
 };
 
-/// Of two arrays of one shape.
+/// The largest distance between two arrays of one shape.
 Distance distance_between(const Array &array, const Array &reference);
 
 class Reference {

@@ -41,7 +41,7 @@ fa_tensor read_tensor(const std::string &path, schema::TypeRule type, schema::Sh
 /// A file's elements as 32-bit integers. Throws BadInput.
 std::vector<int32_t> read_int32(const std::string &path, std::vector<int64_t> *shape);
 
-/// So many numbers, one for each sequence; nullptr for "". Throws BadInput, which names the option.
+/// `count` numbers, one for each sequence; nullptr for "". Throws BadInput, which names the option.
 const int32_t *read_lengths(const std::string &path, const std::string &option, int64_t count,
                             std::vector<int32_t> *values);
 

@@ -15,7 +15,7 @@ double seconds_of(int64_t count, Call call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The work of a call, in units of which there are so many a second.
+/// The work of a call, and the name of its rate.
 struct Amount {
   double count;
   const char *rate;  // of 1e9 of them: "GFLOP/s"

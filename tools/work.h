@@ -13,7 +13,7 @@ struct Work {
   double bytes = 0;   // q, k, v and out, each used row once
 };
 
-/// Of a call that the library has accepted.
+/// The work of a call that the library has accepted.
 Work work_of(const fa_desc &desc, const fa_forward_args &args);
 
 }  // namespace fa::tool

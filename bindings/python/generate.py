@@ -1,4 +1,4 @@
-"""generate.py HEADER: prints the type stub of libfa.capi, what SWIG makes of fa.h by capi.i."""
+"""generate.py HEADER: prints the type stub of libfa.capi, which SWIG generates from fa.h by capi.i."""
 
 import pathlib
 import sys

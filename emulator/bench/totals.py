@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Thread-instructions of whole test suites: adds up, as a Markdown table, what FA_EMU_TOTALS has written.
+"""Thread-instructions of whole test suites: adds up the files of FA_EMU_TOTALS, as a Markdown table.
 
     FA_EMU_TOTALS=/tmp/totals.json ctest --test-dir build -L emulated
     bench/totals.py /tmp/totals.json

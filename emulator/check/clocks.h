@@ -20,7 +20,7 @@ struct Known {
   bool covers(uint32_t of_lanes, uint32_t clock) const {
     return clock <= all || (clock <= some && (of_lanes & ~lanes) == 0);
   }
-  /// Of any lane.
+  /// Whether a clock is covered for some lane.
   bool reaches(uint32_t clock) const { return clock <= all || clock <= some; }
   void join(const Known &other);
 };

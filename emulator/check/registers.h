@@ -20,7 +20,7 @@ inline std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc)
   return {program.uses.data() + first, program.first_use[pc + 1] - first};
 }
 
-/// Of one warp.
+/// The checks of one warp's registers.
 class Registers {
  public:
   void begin() { *this = {}; }
@@ -32,7 +32,7 @@ class Registers {
   }
   void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
 
-  /// Of the last instruction, a store of a vector some of whose elements these lanes have, those that they have not.
+  /// Elements of the vector that the last instruction stores which some lanes have not written, though others of it.
   struct Missing {
     uint32_t reg = 0, lanes = 0;
   };

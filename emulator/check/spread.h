@@ -26,7 +26,7 @@ struct Spreading {
   uint32_t into(uint32_t reg) const;
   uint32_t missing(const ptx::Operand &operand) const;
   std::span<const ptx::Operand> operands() const;
-  /// Of a vector, or the operand itself.
+  /// The elements of a vector, or the operand itself.
   std::span<const ptx::Operand> elements(size_t operand) const;
 
  private:

@@ -39,7 +39,7 @@ struct BlockTimeline {
   uint64_t left_out = 0;  // further spans
 };
 
-/// Of one launch: its first blocks. Thread-safe.
+/// The timeline of a launch's first blocks. Thread-safe.
 class Timeline {
  public:
   static constexpr uint64_t most_clusters = 8;

@@ -143,7 +143,7 @@ bool machine_code_runs_on(const Code &code, const DeviceLimits &device) {
   return capability / 10 == device.major && capability <= device.capability();
 }
 
-/// Of those of a kind that fit: the highest capability; the more specific of two equals.
+/// The code of a kind that fits and has the highest capability; the more specific of two equals.
 template <class Fits>
 const Code *best(const std::vector<Code> &codes, uint16_t kind, Fits fits) {
   const Code *found = nullptr;

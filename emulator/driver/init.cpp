@@ -117,7 +117,7 @@ EMU_API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice devi
   });
 }
 
-/// The same device has the same number in every process.
+/// A device has one number in all processes.
 EMU_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
   return api("cuDeviceGetUuid", [&] {
     require(uuid != nullptr, "no place for the number");

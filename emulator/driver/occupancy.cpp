@@ -85,7 +85,7 @@ EMU_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block
     if (limit > 0) most = std::min(most, limit);
     int best = 0;
     *grid = *block = 0;
-    // Of blocks that fill an SM equally the largest.
+    // The largest of the block sizes that fill an SM equally.
     for (int threads = (most + 31) / 32 * 32; threads > 0; threads -= 32) {
       int used = std::min(threads, most);
       int blocks = static_cast<int>(blocks_of(kernel, used, shared_of_block ? shared_of_block(used) : dynamic));

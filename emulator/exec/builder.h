@@ -80,7 +80,7 @@ class Builder {
   std::vector<std::vector<uint32_t>> callees_;  // by Program::functions
   std::unordered_map<uint64_t, Slot> constants_[4];
   std::unordered_map<uint64_t, Slot> warp_rows_;
-  // Of the function being decoded.
+  // The function being decoded.
   size_t first_ = 0;
   std::vector<ptx::Type> registers_;
   std::vector<RegisterUse> uses_;

@@ -72,7 +72,7 @@ struct Finding {
 
 constexpr uint32_t no_pc = UINT32_MAX;
 
-/// Of one launch. Thread-safe.
+/// The findings of one launch. Thread-safe.
 class Findings {
  public:
   /// other_pc: of the access that this one conflicts with, or no_pc. message() is called where it is the first.

@@ -71,7 +71,7 @@ struct TensorMap {
   uint8_t atomicity = 0;  // as tensormap.replace has it; part of the swizzle, where that spans 128 bytes
   uint8_t promotion = 0;  // CUtensorMapL2promotion; no effect
   TensorFill fill = TensorFill::zeros;
-  // Of im2col maps, whose box is channels x pixels: corners of the pixels' box in the dimensions 1 to rank - 2.
+  // im2col maps, whose box is channels x pixels: corners of the pixels' box in the dimensions 1 to rank - 2.
   bool im2col = false;
   int32_t lower[3] = {}, upper[3] = {};
   uint32_t channels = 0, pixels = 0;
@@ -82,7 +82,7 @@ struct TensorMap {
   /// bytes.
   bool packed() const { return type >= TensorType::u4_align8; }
   bool has_gaps() const { return type >= TensorType::u4_align16; }
-  /// Of how many elements a tensor's width, and where a box begins, are multiples.
+  /// A tensor's width, and the first element of a box, are multiples of this.
   uint32_t granularity() const { return has_gaps() ? 128 : packed() ? 2 : 1; }
   /// Bytes of this many consecutive elements.
   uint64_t global_bytes(uint64_t elements) const;

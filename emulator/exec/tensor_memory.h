@@ -20,7 +20,7 @@ struct TensorMemory : State {
   std::vector<Allocation> allocations;
   bool relinquished = false;  // this CTA may allocate no more
   int group = 0;              // of CTAs, 1 or 2, that the kernel's instructions name; 0: not known yet
-  // Of alloc, dealloc and relinquish_alloc_permit with cta_group::2: how many have begun here, and who is at one.
+  // alloc, dealloc and relinquish_alloc_permit with cta_group::2: how many have begun here, and which warp is at one.
   uint32_t begun = 0;
   const Warp *beginner = nullptr;
 

@@ -17,8 +17,8 @@ uint32_t order_of(const Warp &warp, uint32_t lane) {
   return 0x40000000 | warp.cta->rank << 12 | thread_of(warp, lane);
 }
 
-/// Of the completions of what a thread has started: those before a commit, which signals all of them, however many
-/// commits there were in between.
+/// The key of the completions of a thread's operations: a commit signals all operations before it, however many commits
+/// there were in between.
 uint64_t key_of(const Warp &warp, uint32_t lane) {
   return uint64_t{1} << 62 | order_of(warp, lane);
 }

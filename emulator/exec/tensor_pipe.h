@@ -40,7 +40,7 @@ class TensorOperation {
   bool done_ = false;
 };
 
-/// Of a CTA: operations that its threads have started, and not committed yet.
+/// The operations that a CTA's threads have started, and not committed yet.
 struct TensorPipe : State {
   using Operations = std::vector<std::shared_ptr<TensorOperation>>;
   std::map<uint32_t, Operations> open;  // by thread

@@ -30,7 +30,7 @@ Outcome run_load(const std::string &instruction, int times, const std::vector<ui
   return run(program(body, 2048, true, "1", "sm_103a"), std::vector<uint8_t>(2048), cells);
 }
 
-/// Of thread t: the cell that register r comes from.
+/// The cell that register r of thread t comes from.
 size_t cell_of(const std::string &shape, int t, int r) {
   const bool halves = shape == "16x32bx2";
   const int lane = t / 32 * 32 + (halves ? t % 16 : t % 32), far = halves && t % 32 >= 16 ? split : 0;

@@ -192,8 +192,8 @@ TEST(TensorMaps, ThatCannotBe) {
           "no tensor map at this address, and no 128 bytes of zeros");
 }
 
-/// Of zeros, only fields may be left out in which 0 means something, as Triton does with .interleave_layout and
-/// .fill_mode. Another one is named where the map is used.
+/// A map of zeros may lack a replacement only of fields in which 0 has a meaning, as Triton's lacks .interleave_layout
+/// and .fill_mode. Another one is named where the map is used.
 TEST(TensorMaps, ThatLackAField) {
   const char *names[] = {".global_address",
                          "",

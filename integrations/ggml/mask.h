@@ -19,7 +19,7 @@ struct Mask {
 // arrays.
 struct Pattern {
   bool causal = false;
-  bool alibi = false;  // what is attended is -|distance|, not 0
+  bool alibi = false;  // attended pairs have -|distance| in place of 0
   int64_t window_left = -1;
   std::vector<int32_t> leftpad, used, offset;
 };

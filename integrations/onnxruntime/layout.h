@@ -5,10 +5,11 @@
 
 namespace fa_ort {
 
-// Of (batch, heads, sequence, dim).
+// The view of an array (batch, heads, sequence, dim).
 fa_tensor heads_first(const Tensor &tensor);
 
-// Of (batch, heads, sequence, dim) or (batch, sequence, heads * dim). Throws BadInput, which names the tensor.
+// The view of an array (batch, heads, sequence, dim) or (batch, sequence, heads * dim). Throws BadInput, which names
+// the tensor.
 fa_tensor heads_of(const char *name, const Tensor &tensor, int64_t heads);
 
 // past and then the new rows: in the output `index` where something reads it, else in scratch; the new rows alone where

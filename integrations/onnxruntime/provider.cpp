@@ -35,7 +35,7 @@ const std::vector<Entry> &entries() {
 
 // ---- kernels
 
-// Runs `work`, and makes an error of ONNX Runtime of what it throws.
+// Runs `work`, and turns its exceptions into errors of ONNX Runtime.
 template <class Work>
 OrtStatus *guard(const Work &work) noexcept try {
   work();

@@ -64,7 +64,7 @@ def source_of(page):
 
 
 def targets(page, text):
-    """The repository's paths of a page's links, with what follows them."""
+    """The repository's paths of a page's links, with the rest of each link."""
     folder = posixpath.dirname(source_of(page))
     found = []
 

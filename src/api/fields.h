@@ -18,7 +18,7 @@ bool read_arrays(const Args &args, Call *call) {
   return true;
 }
 
-/// Of arrays that exclude each other in every kind of call.
+/// Refuses arrays that exclude each other in every kind of call.
 template <class Args>
 bool check_arrays(const Args &args) {
   if (!args.kv_batch_idx || !args.cu_seqlens_k) return true;

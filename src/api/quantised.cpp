@@ -5,7 +5,7 @@
 namespace fa::api {
 namespace {
 
-/// k or v, with what belongs to its codes.
+/// k or v, whose codes may have scales and zeros.
 struct Quantised {
   const char *name;  // "k"
   const char *type;  // where its type stems from
@@ -83,7 +83,7 @@ bool check_computed(const Quantised &q, const Factor &scale, const Factor &zero)
                 ll{zero.given.shape[3]}, ll{scale.given.shape[3]}, scale.name);
 }
 
-/// Of args that have the four tensors.
+/// read_factors of any args with the four tensors.
 template <class Args>
 bool read_all(const Quantised &k, const Quantised &v, const Args &args, FactorChannels *channels) {
   return read_factor(k, {"args.k_scale", args.k_scale}, &channels->k_scale) &&

@@ -9,7 +9,7 @@ namespace fa::api {
 /// there alone; stores their channels. False after a refusal.
 bool read_factors(const fa_forward_args &args, Purpose purpose, ForwardCall *call);
 
-/// The same for a cache that is written, and what scales that are computed need.
+/// The same for a cache that is written; also checks computed scales.
 bool read_factors(const fa_append_args &args, Purpose purpose, AppendCall *call);
 
 }  // namespace fa::api

@@ -44,7 +44,7 @@ constexpr DtypeSet types_up_to(ElementUse last) {
   return types;
 }
 
-/// Those of q, out, the bias and gradients; and those of k and v.
+/// The types of q, out, the bias and gradients; and the types of k and v.
 inline constexpr DtypeSet float_types = types_up_to(ElementUse::compute), cache_types = types_up_to(ElementUse::cache);
 
 /// Refuses a dtype: owner and member name the field ("args.q", "dtype"); why says where the expectation stems from.

@@ -22,7 +22,7 @@ bool check_dim(const char *name, const fa_tensor &t, int i, const Dim &dim) {
                 ll{dim.high}, dim.meaning);
 }
 
-/// Of packed types: rows are without gaps, and each begins with a whole unit.
+/// Checks a tensor of a packed type: rows have no gaps, and each begins with a whole unit.
 bool check_packed(const char *name, const fa_tensor &t, fa_dtype dtype) {
   const int64_t elements = unit_of(dtype).elements;
   if (t.stride[3] != 1)

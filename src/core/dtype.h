@@ -66,7 +66,7 @@ constexpr int64_t alignment_of(fa_dtype dtype) {
   return unit_of(dtype).elements > 1;
 }
 
-/// Of any number.
+/// The kind of a type, given by any number.
 [[gnu::always_inline]] constexpr CodeKind code_kind(fa_dtype dtype) {
 #define FA_CODES(format, number, name, kind, elements, bytes) \
   if (dtype == number) return CodeKind::kind;

@@ -15,7 +15,7 @@ using schema::Presence;
 using schema::ShapeRule;
 using schema::TypeRule;
 
-/// Of the structure that a caller fills, and of the call that it becomes.
+/// A tensor's member of the structure that a caller fills, and of the call that it becomes.
 template <class Args, class Call>
 struct TensorFieldOf {
   const char *name;  // in errors: "args.q"

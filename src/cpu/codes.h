@@ -1,4 +1,4 @@
-// Quantised keys and values, one element at a time: what a code is, and what it is worth. Of internal linkage, as
+// Quantised keys and values, one element at a time: its code, and its number. Of internal linkage, as
 // kernels are compiled for an ISA each.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What the arrays of a call must hold, whatever its operation: checks that name the array, the entry and what was
-// expected.
+// What the arrays of a call must hold, whatever its operation: checks that name the array, the entry and the
+// expectation.
 #pragma once
 
 #include <fa.h>

@@ -209,7 +209,7 @@ template <class F>
   __builtin_unreachable();
 }
 
-/// Of any k or v.
+/// The same over the types of k and v.
 template <class F>
 [[gnu::always_inline]] inline auto with_cache_type(fa_dtype dtype, const F &f) {
   return is_quantised(dtype) ? with_codes(dtype, f) : with_type(dtype, f);

@@ -21,8 +21,8 @@ void leave_positions(const Attention &a, TreeRow &row) {
   row.high = std::min(row.high, begin + a.chunk);
 }
 
-/// Of the tokens low <= t < high that the row attends, the range from the first to the last. Words without any are
-/// passed over.
+/// The range from the first to the last of the tokens low <= t < high that the row attends. Words without any are
+/// skipped.
 Interval attended_tokens(const NewKeys &keys, const TreeRow &row, int64_t low, int64_t high) {
   const auto empty_word = [&](int64_t token) { return load_i32(row.words + token / 32 * keys.word_step) == 0; };
   while (low < high && !attends_token(keys, row, low)) low = empty_word(low) ? (low / 32 + 1) * 32 : low + 1;

@@ -28,7 +28,7 @@ struct Device {
   int major() const { return capability / 10; }
 };
 
-/// Of a process: more than any machine has.
+/// The most devices of a process: more than any machine has.
 constexpr int most_devices = 64;
 
 /// The driver and its devices, of which some may not be usable. Nothing of it is allocated, as it has to be found

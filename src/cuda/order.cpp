@@ -33,8 +33,8 @@ constexpr int64_t fewest_side_by_side = 3;
 /// is to be 2 %, unless memory needs more of them. Calls that do not wait have the same order.
 constexpr int64_t tiles_to_wait = 36;
 
-/// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the
-/// end, when multiprocessors are to end together.
+/// The columns of a section: of sizes from half of the largest on, in whole steps, the one that fills the last section
+/// most, so that multiprocessors end together.
 int64_t choose_section(int64_t columns, int64_t most, int64_t step) {
   constexpr int64_t sizes = 16;
   const int64_t largest = ceil_div(columns, ceil_div(columns, most) * step) * step;
@@ -67,8 +67,8 @@ int64_t group_for(const Inputs &p, const Device &device, const kernels::TileConf
   return choose_section(columns, most / step * step, step);
 }
 
-/// Of each column, where the last group begins late: its long tiles would end after everything else. These short ones
-/// are work for the multiprocessors that then wait.
+/// The short tiles of each column that come at the end of the call: where the last section begins late, its long tiles
+/// would end after everything else, and these occupy the multiprocessors that would wait.
 int64_t tail_tiles_for(const Inputs &p, const kernels::TileSchedulerParams &s, int64_t columns, int64_t slots) {
   if (!is_causal_imbalanced(*p.attention) || p.cu_seqlens_q != nullptr || s.group >= columns) return 0;
   const double tiles = std::sqrt(static_cast<double>(slots) * s.tiles / static_cast<double>(columns)) / 2;

@@ -22,8 +22,8 @@ class ModuleCache {
   ModuleCache(const ModuleCache &) = delete;
   ModuleCache &operator=(const ModuleCache &) = delete;
 
-  /// Those of the current context, loaded if need be; nullptr after an error that core/status.h describes. stream: as
-  /// find_module has it.
+  /// The modules of the current context, loaded if need be; nullptr after an error that core/status.h describes.
+  /// stream: as find_module has it.
   const Resident *in(const Context &context, const KernelSet &kernels, const Device &device, const CUstream *stream);
 
  private:

@@ -79,7 +79,7 @@ Boxes boxes_of(const Inputs &p, const kernels::TileConfig &tile, int64_t packed)
   enum { batch, rows, heads };  // of a View
   const Attention &a = *p.attention;
   const int64_t batch_q = p.cu_seqlens_q != nullptr ? 1 : p.batch;
-  // Of a page as many rows are copied at a time as divide it and the tile: a box is on one page then.
+  // A box has as many rows as divide both a page and the tile, and so is on one page.
   const bool paged = p.page_size > 0;
   const int64_t box = paged ? std::gcd(p.page_size, int64_t{tile.box_keys}) : tile.box_keys;
   const bool in_boxes = box % least_box == 0 && (!paged || p.leftpad_k == nullptr);
@@ -107,7 +107,7 @@ bool encode(const View &view, const Layout &layout, int columns, kernels::Tensor
     const Layout::Dimension &d = layout.dimension[i];
     extents[i + 1] = static_cast<uint64_t>(d.extent);
     box[i + 1] = static_cast<uint32_t>(d.box);
-    // That of a dimension with one entry is never used, and may be anything in the tensor.
+    // The stride of a dimension with one entry is never used, and may be anything.
     strides[i] = static_cast<uint64_t>(d.extent > 1 ? view.stride[d.of_view]
                                                     : (layout.columns * dtype_bytes(layout.dtype) + 15) / 16 * 16);
   }

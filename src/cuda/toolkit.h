@@ -3,7 +3,8 @@
 
 namespace fa::cuda {
 
-/// That of all kernels of this build: 13000 for 13.0. 0 where each image says its own (FA_KERNELS=load, image.h).
+/// The version of CUDA of all kernels of this build: 13000 for 13.0; 0 where each image names one (FA_KERNELS=load,
+/// image.h).
 extern const int kernel_cuda_version;
 
 /// The oldest driver's that runs a toolkit's machine code, as drivers of the toolkit's major version do, whatever their

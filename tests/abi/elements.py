@@ -18,7 +18,7 @@ ALONE = {
     "instructions of bf16 alone",
 }
 
-# Which say what each format is.
+# These define the formats.
 DEFINITIONS = {"reference/codes.h"}
 
 LINE = re.compile(r"^FA_(?:ELEMENT|CODES)\((\w+), \d+, (\w+), (\w+), [\d, ]+\)", re.MULTILINE)

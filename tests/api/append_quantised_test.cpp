@@ -1,4 +1,4 @@
-// fa_append into quantised caches: what a call may not have, by name, and what it takes.
+// fa_append into quantised caches: refusals by name, and calls that are legal.
 #include <cstdint>
 #include <cstring>
 
@@ -156,7 +156,7 @@ TEST(AppendQuantised, NothingToWrite) {
   EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
 }
 
-/// fa_forward of the same op reads what was appended.
+/// fa_forward of the same op reads the appended rows.
 // [F292]
 TEST(AppendQuantised, ForwardReadsIt) {
   Wide call(FA_U4);

@@ -188,7 +188,7 @@ TEST(Append, NothingToWrite) {
   EXPECT_EQ(call.q_out[0], 0.0f);
 }
 
-/// fa_forward of the same op reads what was appended.
+/// fa_forward of the same op reads the appended rows.
 // [F220]
 TEST(Append, ForwardReadsIt) {
   AppendCall call;

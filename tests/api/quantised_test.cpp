@@ -1,4 +1,4 @@
-// Quantised keys and values: what a call may not have, by name, and what it takes.
+// Quantised keys and values: refusals by name, and calls that are legal.
 #include <cstdint>
 
 #include "backward_call.h"

@@ -171,7 +171,7 @@ TYPED_TEST(Schema, EachTypeIsServedOrRefused) {
   });
 }
 
-/// Of optional tensors, any length is legal, and later ones must have it too.
+/// Whether any length of a dimension is legal, and later tensors must have it, too.
 bool others_follow(ShapeRule shape, int dimension) {
   return (shape == ShapeRule::queries && (dimension == 1 || dimension == 2)) ||
          (shape == ShapeRule::rotary && dimension == 1);

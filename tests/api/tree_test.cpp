@@ -1,4 +1,4 @@
-// Trees of new tokens: what a call may not have, by name, and what it takes.
+// Trees of new tokens: refusals by name, and calls that are legal.
 #include "call.h"
 
 namespace api_test {

@@ -1,4 +1,4 @@
-// fa_append on a GPU: captures, where its tensors may be, and what is logged. Results are those of
+// fa_append on a GPU: captures, places of its tensors, and its log. Results are those of
 // tests/engine/append.cpp.
 #include "reference/append.h"
 

@@ -88,7 +88,7 @@ KernelSet images_with(const Image &image) {
   return gradients;
 }
 
-/// Those of an A100 for 64 columns; where they are not built, the fallback.
+/// The images of an A100 for 64 columns; where they are not built, the fallback.
 KernelSet images_of(kernels::Dtype dtype) {
   for (const Image &image : images())
     if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == dtype && image.dim == 64)
@@ -96,7 +96,7 @@ KernelSet images_of(kernels::Dtype dtype) {
   return scalar_images();
 }
 
-/// The same, of 16 bits and with strides of whole copies.
+/// A call of 16 bits, with strides of whole copies.
 struct Shaped16 : Shaped {
   Shaped16(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim = 64,
            fa_dtype type = FA_BF16)
@@ -144,7 +144,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
   }
 }
 
-/// Of a single head, too, where each tile of keys has fewer queries than the one before it, or later ones.
+/// Also with a single head, where each tile of keys has fewer queries than the one before it, or later ones.
 // [F52]
 TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
   const KernelSet gradients = images_of(kernels::bf16);

@@ -37,7 +37,7 @@ class BackwardMemory : public EngineTest {
     return bytes;
   }
 
-  /// Of a call over tensors without data, causal, f32.
+  /// The workspace of a causal f32 call over tensors without data.
   size_t workspace_size(int64_t b, int64_t sq, int64_t sk, int64_t hq, int64_t hkv, int32_t threads = 2) {
     fa_desc desc;
     fa_desc_init(&desc, sizeof desc);

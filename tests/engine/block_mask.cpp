@@ -155,7 +155,7 @@ struct Counts {
   double instructions = 0, bytes_read = 0;
 };
 
-/// Of the lines of FA_EMU_JSON's file from a place on.
+/// The counts of the lines of FA_EMU_JSON's file from a place on.
 Counts counts_since(const char *file, std::streamoff begin) {
   std::ifstream lines(file);
   lines.seekg(begin);

@@ -61,7 +61,7 @@ std::vector<Sizes> sizes_with_zero() {
 
 class Empty : public EngineTest {
  protected:
-  /// Of more than 32 columns, for every family has those.
+  /// A case of more than 32 columns, which every family has.
   Case sized(const Sizes &s) {
     Case c;
     c.b = s.b, c.sq = s.sq, c.sk = s.sk, c.hq = s.hq, c.hkv = s.hkv, c.d = 40, c.seed = ++count_;
@@ -158,7 +158,7 @@ TEST_P(Empty, Pages) {
   }
 }
 
-/// Of no sequence, but tensors have rows: they belong to none.
+/// No sequences, but tensors with rows, which belong to none.
 // [F106] [F172]
 TEST_P(Empty, SequencesOfKeysAlone) {
   Case c = sized({0, 0, 0, 4, 2});

@@ -18,13 +18,13 @@ struct Feature {
 
 const std::vector<Feature> &features();
 
-/// Those of the backward pass alone, and those of forward that it has too.
+/// The features of the backward pass alone, and the features that it shares with forward.
 const std::vector<Feature> &backward_features();
 
 /// Plain cases that exercise different paths of an engine: a few tiles, one query over many keys, several blocks.
 const std::vector<Case> &bases();
 
-/// The same for pairs of features, which are many: smaller where everything is slow.
+/// Cases for pairs of features, which are many: smaller where everything is slow.
 const std::vector<Case> &pair_bases();
 
 /// Cases without a query, without a head, and without a key.

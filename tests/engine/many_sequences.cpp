@@ -81,7 +81,7 @@ TEST_P(ManyGradients, AreEachComputed) {
 
 TEST_ALL_TARGETS(ManyGradients, {"f32", "f16", "bf16"});
 
-/// Of a call's kernels, in the file that the emulator adds a line to for each.
+/// Counts a call's kernels by the file to which the emulator adds a line for each.
 class Counted : public EngineTest {
  protected:
   void SetUp() override {

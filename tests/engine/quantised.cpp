@@ -168,7 +168,7 @@ TEST_P(Quantised, EachFormatWithPairsOfFeatures) {
     }
 }
 
-/// One key, whose value is the result: exactly what a code is, whether it is read in registers or staged.
+/// One key, whose value is the result: exactly a code's number, whether it is read in registers or staged.
 // [F261] [F262] [F263] [F264] [F265] [F266]
 TEST_P(Quantised, EveryCode) {
   for (const fa_dtype dtype : {FA_I8, FA_E4M3, FA_E5M2, FA_I4, FA_U4, FA_Q8_0, FA_Q4_0}) {

@@ -87,7 +87,7 @@ TEST_P(Trees, SplitsOverLongPrefixes) {
       }
 }
 
-/// Of new tokens, too, a masked one shows nowhere: values that are NaN or infinite.
+/// NaN and infinities of masked new tokens show nowhere.
 // [F18] [F24]
 TEST_P(Trees, MaskedTokensDoNotShow) {
   for (const int64_t tokens : {4, 33, 100})

@@ -95,7 +95,7 @@ struct Everything : Call {
   std::string file(const std::string &name) const { return folder / (name + ".npy"); }
   void write(const std::string &name) { add({"--" + name, file(name)}); }
 
-  /// Of the tool's own output and logsumexp.
+  /// The gradients from the tool's output and logsumexp.
   reference::Gradients gradients() {
     Array written = read_npy(file("out")), lse_written = read_npy(file("lse"));
     std::vector<float> values(static_cast<size_t>(b * std::max(sq, sk) * hq * d));  // its contents do not matter

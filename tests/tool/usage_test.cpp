@@ -1,4 +1,4 @@
-// The command line itself: help, version, what is unknown, exit codes.
+// The command line itself: help, version, unknown words, exit codes.
 #include <fa.h>
 #include <gtest/gtest.h>
 

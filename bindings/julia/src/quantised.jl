@@ -1,4 +1,4 @@
-# Quantised keys and values: arrays of bytes that are codes, and what belongs to them.
+# Quantised keys and values: arrays of bytes that are codes, with their scales and zeros.
 
 "A type of codes of quantised keys and values."
 abstract type CodesType end

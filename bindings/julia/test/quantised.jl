@@ -1,4 +1,4 @@
-# Quantised keys and values: a result on codes is the one on what they mean.
+# Quantised keys and values: a result on codes is the result on their numbers.
 using LibFA, Test
 
 @testset "quantised keys and values" begin

@@ -52,7 +52,7 @@ def append(
     parallel_for: tuple[int, int] = (0, 0),
     stream: int | None = None,
 ) -> Any:
-    """Writes new keys and values into a cache, in its type, rotated where the call says so; what happens is fa.h's.
+    """Writes new keys and values into a cache, in its type, rotated where the call says so, as fa.h defines it.
 
     k, v (batch, new tokens, kv heads, dim), or of one sequence and packed (tokens, kv heads, dim); k_cache, v_cache (batch,
     rows, kv heads, dim), or pages (pages, page size, kv heads, dim); v and v_cache None: keys alone. Any strides: a cache

@@ -174,7 +174,7 @@ def test_captured_plans_keep_their_memory():
 
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
 def test_float8_caches(kind):
-    """k_scale and v_scale multiply what the cache holds."""
+    """k_scale and v_scale multiply the cache's elements."""
     cache, _, _ = filled("NHD", torch.float32)
     codes = cache.nan_to_num().to(getattr(torch, kind))
     begins, indices, last, _ = pages()

@@ -167,7 +167,7 @@ def test_varlen(window):
 
 
 def test_varlen_in_pages():
-    """Pages hold what packed keys do; and every sequence has the bits that it has alone, with num_splits=1."""
+    """Pages with the contents of packed keys give the same result; and every sequence has the bits that it has alone, with num_splits=1."""
     q, pool = random(4, 4, 8), random(2, 6, 4, 2, 8, seed=1)
     table, used = torch.tensor([[5, 0], [2, 3]]).int(), torch.tensor([7, 3]).int()
     paged = dict(seqused_k=used, block_table=table, enable_gqa=True, num_splits=1)

@@ -23,7 +23,7 @@ struct Response {
 static_assert(sizeof(Response) == 16);
 constexpr uint32_t cancelled = 0x636c6331, refused = 0x636c6330;
 
-/// Of a block: some thread has seen a response that refuses.
+/// Whether some thread of a block has seen a response that refuses.
 struct Refusals : State {
   bool seen = false;
 };

@@ -144,7 +144,7 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   });
 }
 
-/// Of a warp's promises, apart from the orders that other families use.
+/// The order of a warp's promises, apart from the orders that other families use.
 uint32_t order_of(const Warp &warp) {
   return 0x20000000 | warp.cta->rank << 12 | warp.index;
 }

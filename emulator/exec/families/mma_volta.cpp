@@ -16,7 +16,7 @@ struct At {
   uint32_t row, column;
 };
 
-/// Of a quad pair's lane (0 to 7: its first four lanes, then the other four) and its element i of 8.
+/// The row and column of element i of 8 of a quad pair's lane (0 to 7: its first four lanes, then the other four).
 At float_place(uint32_t lane, uint32_t i) {
   return {(lane & 1) + (i & 2) + (lane >= 4 ? 4 : 0), (i & 4) + (lane & 2) + (i & 1)};
 }

@@ -77,7 +77,7 @@ struct Move {
   std::vector<uint32_t> data;  // of a store: rows of 32
 };
 
-/// Of a CTA: those of each quarter of the lanes, oldest first.
+/// The moves of a CTA: of each quarter of the lanes, oldest first.
 struct Moves : State {
   std::deque<Move> quarters[4];
 };
@@ -140,7 +140,7 @@ void land_store(TensorMemory &memory, const Move &move) {
     }
 }
 
-/// Of ld.red: the reduction over the registers of a load that has landed, lane by lane.
+/// ld.red: reduces the registers of a load that has landed, lane by lane.
 void reduce(const Move &move) {
   const ColumnReduction reduction(move.instruction->detail);
   if (!reduction.exists()) return;

@@ -171,7 +171,7 @@ bool decode_transfer(Decoder &d, const Shape &shape) {
   return d.run(stores ? transfer<true> : transfer<false>);
 }
 
-/// Of f16 factors the text names the types of d and c only.
+/// For f16 factors the instruction names the types of d and c alone.
 bool decode_multiply(Decoder &d, const Shape &shape) {
   bool halves = d.opcode().types.size() == 2;
   Type types[] = {d.type(0), halves ? Type::f16 : d.type(1), halves ? Type::f16 : d.type(2), d.type(halves ? 1 : 3)};

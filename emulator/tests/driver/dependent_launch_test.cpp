@@ -87,7 +87,7 @@ TEST_F(DependentLaunch, WithoutTheAttributeThereIsNoOverlap) {
   }
 }
 
-/// In order, what is behind the trigger comes as late as it may; under a seed, late or not.
+/// In order, instructions behind the trigger run as late as they may; under a seed, late or not.
 TEST_F(DependentLaunch, WhatIsReadBeforeTheWaitIsStale) {
   ASSERT_EQ(launch("primary", 1, false, cell(0), cell(1), 1u), CUDA_SUCCESS);
   ASSERT_EQ(launch("secondary", 1, true, cell(1), cell(2), cell(3)), CUDA_SUCCESS);

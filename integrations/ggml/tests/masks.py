@@ -36,7 +36,7 @@ def changed(mask, *places):
     return mask
 
 
-CASES = {  # the mask, and what differs from the usual
+CASES = {  # the mask, and the differences from the usual
     "causal": (causal(9, 300, 200), {}),
     "causal from the start": (causal(64, 256, 0), {}),
     "causal, a hole": (changed(causal(9, 300, 200), (4, 17)), {}),

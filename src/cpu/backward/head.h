@@ -30,7 +30,7 @@ class BackwardHead {
   void run_item(int64_t item, void *scratch) const;
   void advance();
 
-  /// Of Phase::process_pairs: whether an item is one step of one supertile of keys, or all steps of a group of
+  /// Sets whether an item of Phase::process_pairs is one step of one supertile of keys, or all steps of a group of
   /// supertiles, which then hits the caches. Has no effect in the middle of a group.
   void set_granularity(bool fine);
 

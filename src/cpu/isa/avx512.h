@@ -80,7 +80,7 @@ struct Avx512 {
   static Vec load_e5m2(const uint8_t *p) {
     return of_halves(_mm512_slli_epi32(_mm512_cvtepu8_epi32(load_bytes(p)), 8));
   }
-  /// Of the lower half of each lane.
+  /// The f16 numbers in the lower halves of lanes.
   static Vec of_halves(__m512i lanes) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(lanes)); }
   /// 2 * width half bytes taken apart: the low ones, the high ones.
   static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {

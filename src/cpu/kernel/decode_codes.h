@@ -1,5 +1,5 @@
 // The two products of decode with quantised keys or values, for groups of few rows. Codes are widened in registers, and
-// what is the same for all of a key is not multiplied with each of its elements: a key's scale is a factor of its
+// factors of a whole key are not multiplied with each of its elements: a key's scale is a factor of its
 // scores, a value's of its weights.
 #pragma once
 

@@ -23,15 +23,15 @@ inline float stored(char *at, fa_dtype dtype, float x) {
   return load_element(at, dtype);
 }
 
-/// Of a group.
+/// The scale and the zero of a group.
 struct GroupFactors {
   float scale, zero;
 
-  /// Whether the scale says something of numbers; else codes are 0.
+  /// Whether numbers can be divided by the scale; else codes are 0.
   bool usable() const { return scale - scale == 0 && scale != 0; }
 };
 
-/// Computes the scale of a group, and the zero where the type has one, stores them, and returns what they are then.
+/// Computes the scale of a group, and the zero where the type has one, stores them, and returns the stored numbers.
 template <class Type>
 inline GroupFactors computed_factors(Type, const float *x, int64_t n, char *scale_at, fa_dtype scale_dtype,
                                      char *zero_at, fa_dtype zero_dtype) {
@@ -55,7 +55,7 @@ inline char *factor_at(const TokenFactor &f, int64_t head, int64_t d) {
   return f.data == nullptr ? nullptr : f.data + head * f.head + d / f.channels * f.group;
 }
 
-/// Of the group of channels that begins with element d, of a head's row.
+/// The factors of the group of channels of a head's row that begins with element d.
 template <class Type>
 inline GroupFactors factors_of(Type type, const float *x, const TokenCodes &codes, int64_t head, int64_t d,
                                int64_t channels) {
@@ -121,7 +121,7 @@ inline void store_codes(Type type, char *to, CodeRow *row, const TokenRows &rows
   }
 }
 
-/// Bytes from a row to what is prefetched meanwhile, which rows of adjacent heads or tokens come to.
+/// How many bytes behind a row the prefetch is: rows of adjacent heads or tokens follow there.
 constexpr int64_t prefetched = 4096;
 
 /// Whole rows as codes; rotation: of the pairs from element `first` on, where there are any.

@@ -1,4 +1,4 @@
-//! Quantised keys and values: a result on codes is the one on what they mean.
+//! Quantised keys and values: a result on codes is the result on their numbers.
 use libfa::{DType, Device, ForwardArgs, Op, Result, TensorMut, TensorRef};
 
 const SHAPE: [usize; 4] = [1, 40, 2, 32];
