@@ -69,7 +69,7 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
     case Class::copy_wait:
       return complete(warp, own.copies, what.groups);
     case Class::wgmma:
-      return products_of(warp).issue(warp.index % ProductReads::warps, clocks_.come_so_far(agent_of(warp)));
+      return products_of(warp).issue(warp.index % ProductReads::warps, clocks_.progress_of(agent_of(warp)));
     case Class::tensor_wait_load:
     case Class::tensor_wait_store:
       return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
@@ -136,7 +136,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
   // Bytes that arrive at an mbarrier carry the clock of their sender, and order none of its other accesses.
   if (access.kind == AccessKind::async_issue_write && access.key != 0)
-    clocks_.signals(access.key, {}, clocks_.come_so_far(who.agent));
+    clocks_.signals(access.key, {}, clocks_.progress_of(who.agent));
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
   if (!issues || access.key != 0 || (access.async_proxy && what != Class::wgmma)) return;
   // Commit groups say when it is over.
@@ -214,16 +214,16 @@ void Checker::products_complete(Warp &warp, uint64_t count) {
                          operation.bytes, false, 0);
       });
   clocks_.acquire_up_to(agent, key, static_cast<uint32_t>(count));
-  clocks_.others_have_come(agent, reached);
+  clocks_.join_progress(agent, reached);
 }
 
 void Checker::tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) {
   tensor_.access(warp, agent_of(warp), pc_of(instruction), access);
 }
 
-uint64_t Checker::come_so_far(Warp &warp) {
+uint64_t Checker::progress_mark(Warp &warp) {
   uint32_t agent = agent_of(warp);
-  marks_.push_back({clocks_.known(agent), clocks_.come_so_far(agent)});
+  marks_.push_back({clocks_.known(agent), clocks_.progress_of(agent)});
   return marks_.size() - 1;
 }
 

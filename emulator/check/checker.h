@@ -53,7 +53,7 @@ class Checker : public Counting {
   void proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) override;
   void products_complete(Warp &warp, uint64_t count) override;
   void tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) override;
-  uint64_t come_so_far(Warp &warp) override;
+  uint64_t progress_mark(Warp &warp) override;
   void signals_too(uint64_t key, uint64_t other, uint64_t mark) override;
   void mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) override;
   void mbarrier_passed(Warp &warp, const Instruction &instruction, uint32_t mask, uint64_t key) override;
@@ -89,7 +89,7 @@ class Checker : public Counting {
   GlobalMemory global_;
   TensorMemory tensor_;
   Mbarriers mbarriers_;
-  std::deque<Mark> marks_;  // of come_so_far, by their number
+  std::deque<Mark> marks_;  // of progress_mark, by their number
   std::vector<WarpChecks> warps_;
   std::vector<ProductReads> products_;  // by warpgroup
   uint32_t warps_per_cta_ = 1;

@@ -88,7 +88,7 @@ void Clocks::tensor_fence_before(uint32_t agent) {
   agents_[agent].tensor_fences.push_back(agents_[agent].now++);
 }
 
-KnownOfAll Clocks::come_so_far(uint32_t agent) {
+KnownOfAll Clocks::progress_of(uint32_t agent) {
   Agent &self = agents_[agent];
   KnownOfAll result = self.known;
   join(result, self.reached);

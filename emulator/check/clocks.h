@@ -73,8 +73,8 @@ class Clocks {
   void tensor_fence_after(uint32_t agent) { agents_[agent].tensor = agents_[agent].known; }
   /// The progress of the agent and, to its knowledge, of others in their programs. Whoever learns of that does not know
   /// that their accesses to memory are over: it is about arrivals only.
-  KnownOfAll come_so_far(uint32_t agent);
-  void others_have_come(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }
+  KnownOfAll progress_of(uint32_t agent);
+  void join_progress(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }
   void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   /// Completions signalled by `key` so far are signalled by `other` as well.
   void signals_too(uint64_t key, uint64_t other);

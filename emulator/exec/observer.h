@@ -78,7 +78,7 @@ class Observer {
   virtual void products_complete(Warp &, uint64_t /*count*/) {}
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
   /// A mark of the warp's progress, for signals_too: its operations show their end to others.
-  virtual uint64_t come_so_far(Warp &) { return 0; }
+  virtual uint64_t progress_mark(Warp &) { return 0; }
   /// Completions signalled by `key` so far are signalled by `other` as well; and that a warp has come up to the mark.
   virtual void signals_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
   /// These lanes arrive at an mbarrier, or operations that they have started will when they are done.

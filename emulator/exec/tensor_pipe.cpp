@@ -65,7 +65,7 @@ void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vect
   uint64_t begun = 0;
   if (Observer *observer = warp.cta->cluster->observer.get()) {
     for (uint32_t mbarrier : mbarriers) observer->mbarrier_arrives(warp, 1u << lane, mbarrier);
-    begun = observer->come_so_far(warp);
+    begun = observer->progress_mark(warp);
   }
   auto land = [&warp, &instruction, lane, begun, operations = std::move(operations), mbarriers = std::move(mbarriers)] {
     if (Observer *observer = warp.cta->cluster->observer.get()) {

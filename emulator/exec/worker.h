@@ -35,9 +35,9 @@ class Worker {
 
   void run() {
     while (!launch_.stop) {
-      look_around();
+      handle_requests();
       if (!resident_.empty() || admit()) {
-        turn();
+        run_slice();
       } else if (launch_.all_begun() || launch_.resident > 0) {
         break;
       } else {
@@ -93,17 +93,18 @@ class Worker {
     return true;
   }
 
-  void turn() {
+  /// Runs a cluster for a slice of instructions.
+  void run_slice() {
     bool varied = launch_.options.seed != 0;
     if (varied && resident_[0]->random() % 4 == 0) admit();
-    // Where nothing gets on, every cluster has its turn.
+    // Where no cluster makes progress, each has its turn.
     bool any = varied && idle_turns_ == 0;
     at_ = any ? resident_[0]->random() % resident_.size() : at_ % resident_.size();
     Cluster &cluster = *resident_[at_];
     uint64_t before = cluster.executed;
     Step step = cluster.step(varied ? 1 + cluster.random() % slice : slice);
     launch_.executed += cluster.executed - before;
-    if (step == Step::stuck) return stuck(cluster);
+    if (step == Step::stuck) return handle_stuck(cluster);
     progress_++;
     set_idle(false);
     if (step == Step::running) {
@@ -119,7 +120,8 @@ class Worker {
     resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(at_));
   }
 
-  void stuck(const Cluster &cluster) {
+  /// After a turn without progress: another cluster, or at last a deadlock.
+  void handle_stuck(const Cluster &cluster) {
     if (admit()) {
       at_ = resident_.size() - 1;
       return;
@@ -159,7 +161,7 @@ class Worker {
     return Verdict::again;
   }
 
-  /// A worker is idle as of some progress: when another one gets on, its clusters may, too.
+  /// A worker is idle as of some progress: after another worker's progress its clusters may have some, too.
   void set_idle(bool idle) {
     if (!idle) idle_turns_ = 0;
     if (idle && idle_ && idle_as_of_ == seen_progress_) return;
@@ -179,7 +181,7 @@ class Worker {
   }
 
   /// Handles requests to a running launch.
-  void look_around() {
+  void handle_requests() {
     if (launch_.interrupts && launch_.interrupts->load(std::memory_order_relaxed) != interrupt_) report_positions();
     const RunOptions &options = launch_.options;
     if (options.timeout == 0 && options.progress == 0) return;

@@ -208,7 +208,7 @@ void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mas
     if (mask >> lane & 1 && !instruction.detail)
       mbarrier_add_pending(warp, instruction, static_cast<int>(lane), promise.barriers[lane]);
   }
-  if constexpr (observed) promise.begun = warp.cta->cluster->observer->come_so_far(warp);
+  if constexpr (observed) promise.begun = warp.cta->cluster->observer->progress_mark(warp);
   // A promise is about all copies before it, those of earlier promises too: it comes after them.
   warp.cta->cluster->async.push_back({[promise] { promise.keep(); }, order_of(warp)});
 }
