@@ -10,7 +10,7 @@
 
 namespace {
 
-/// An op and a call of f16 tensors that nobody reads.
+/// An op and a call of f16 tensors that are not read.
 struct Call {
   fa_op *op = nullptr;
   fa_forward_args args;

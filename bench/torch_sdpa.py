@@ -65,7 +65,7 @@ def in_turn(theirs, ours, options):
 
 
 def compare_gradients(library, dtype, causal, rows, head_dim, options):
-    """The same as compare, for the gradients of q, k and v."""
+    """compare, for the gradients of q, k and v."""
     import torch
 
     import libfa

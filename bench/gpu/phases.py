@@ -15,7 +15,7 @@ from gpu.tools import FAILED, NOT_AVAILABLE, OUT_OF_TIME, PASSED, ROOT
 BENCH = ROOT / "bench"
 DATA = ROOT / "examples" / "data"
 
-# Of `fa run --case`: small, and between them through every entry point and the combine kernel. Every family for tensor cores
+# Cases of `fa run --case`: small, and together through every entry point and the combine kernel. Every family for tensor cores
 # supports the first; the last list has calls that the families before mma support.
 PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=64 q=f16"
 # More tiles than any card has multiprocessors, so that a block that stays has a second one.
@@ -44,8 +44,8 @@ TYPES = ["f16", "bf16", "f32"]
 SKIPPED = 77  # the exit status of a suite of which every test was
 SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz", "Backward", "BackwardProperty", "BackwardBitwise",
           "FuzzGradients"]
-# Of fa_test_cuda, each in a separate process: Gradients are about kernels that nobody has loaded. Some of those are about
-# faults that the emulator alone makes.
+# Of fa_test_cuda, each in a separate process: Gradients need kernels that are not loaded yet. Some of their tests plant faults
+# that the emulator alone makes.
 DRIVER_SUITES = ["Context", "Streams", "Graphs", "Place", "Gradients"]
 SUITES_OF_FAMILIES = {"wgmma": "Wgmma", "tcgen05": "Tcgen05"}
 OF_THE_EMULATOR = "Gradients.MemoryOfTheDeviceMayBeShort:Gradients.CallsOfTheDriverMayFail"

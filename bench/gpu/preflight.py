@@ -34,7 +34,7 @@ def fatbin_problem(file):
 
 
 def tree_bytes():
-    """Of the checkout's files, those included that are new; 0 where there is no repository."""
+    """The bytes of the checkout's files, new ones included; 0 where there is no repository."""
     files = tools.git("ls-files", "--cached", "--others", "--exclude-standard", "-z") or ""
     paths = (ROOT / file for file in files.split("\0") if file)
     return sum(path.lstat().st_size for path in paths if path.is_file())
@@ -77,7 +77,7 @@ def load_problems(pack):
 
 
 def gpu_problems(pack):
-    """Of the machine with the GPU: the driver, kernels that run there, memory."""
+    """The problems of the machine with the GPU: the driver, kernels that run there, memory."""
     _, why = pack.kernels()
     found = [f"no kernel runs here: {why}"] if why else []
     outcome = tools.run(["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"], 20)

@@ -67,7 +67,7 @@ def run_phase(session, name, dry, patience):
 
 
 def versions(results):
-    """Of the driver and of torch, where the machine's report has them."""
+    """The versions of the driver and of torch, where the machine's report has them."""
     found = {}
     for item in results.get("machine", {}).get("items", []):
         values = item.get("values", {})
@@ -97,7 +97,7 @@ def parse():
 
 
 def results_before(file):
-    """Of earlier calls, by phase."""
+    """The results of earlier calls, by phase."""
     if not file.exists():
         return {}
     try:

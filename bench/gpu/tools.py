@@ -108,7 +108,7 @@ class Pack:
         return self.folder / "bin" / name
 
     def environment(self, ported=False):
-        """Of the programs; ported: they take images made from older PTX, and the driver compiles none."""
+        """The programs' environment; ported: they take images made from older PTX, and the driver compiles none."""
         paths = [str(self.folder / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
         environment = {"LD_LIBRARY_PATH": ":".join(filter(None, paths))}
         if ported:

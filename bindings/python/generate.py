@@ -23,7 +23,7 @@ REPLACED = {
     "fa_set_log": "def fa_set_log(callable: Callable[[str], object] | None) -> None: ...",
     "fa_destroy": None,  # an op ends with its last reference
 }
-# Of capi.i alone.
+# Names of capi.i alone.
 ADDED = (
     "def dlpack_view(capsule: object) -> _View: ...",
     "def forward(op: _Op, q: _View, k: _View, v: _View, out: _View, lse: _View | None, heads_first: bool,"

@@ -31,12 +31,12 @@ class Call:
 
     @property
     def operations(self) -> float:
-        """Of the five products."""
+        """The operations of the five products."""
         return 2 * ALL_PRODUCTS * self.batch * self.heads * self.rows * self.rows * self.dim / (2 if self.causal else 1)
 
     @property
     def elements(self) -> int:
-        """Of q, and of whatever has its shape."""
+        """The elements of q, and of whatever has its shape."""
         return self.batch * self.heads * self.rows * self.dim
 
     @property
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Turn:
-    """Of a loop: each way that warps take through it (a pair's two differ), in instructions of a warp."""
+    """A turn of a loop: each way that warps take through it (a pair's two differ), in instructions of a warp."""
 
     ways: list[list[Instruction]]
     tile: Tile
@@ -62,7 +62,7 @@ class Turn:
 
     @property
     def scores(self) -> float:
-        """Of a lane."""
+        """The scores of a lane."""
         return self.owned * self.walked / self.tile.threads
 
     def on(self, image: Image, function: Function, gpu: Gpu | None = None) -> model.Turn:
@@ -130,7 +130,7 @@ def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruct
 
 
 def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
-    """Of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
+    """The time of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
     heads, group = (call.heads, 1) if entry == QUERIES else (call.heads_kv, call.heads // call.heads_kv)
     tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
     return model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], call.batch * heads, call.dim,
@@ -147,7 +147,7 @@ def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, 
 
 
 def other_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:
-    """Of the kernels without the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
+    """Time of the kernels without the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
     written."""
     moved = 2 * 2 * call.elements + 8 * call.elements / call.dim + (10 * call.elements if in_memory else 0)
     return moved / (gpu.dram * 1e9)

@@ -45,7 +45,7 @@ class Published:
 
 
 def turn(loop: peers.Loop, gpu: str) -> model.Turn:
-    """Of a tile of loop.keys, which a block owns, with loop.rows queries."""
+    """The turn of a tile of loop.keys, which a block owns, with loop.rows queries."""
     units = peers.units_on(loop, gpu)
     return model.Turn(units, units["tensor"], loop.blocks, loop.keys, loop.rows)
 
@@ -85,7 +85,7 @@ def moved_bytes(call: Call) -> float:
 
 
 def paper(dim: int, figures: dict[tuple[int, bool], float], gpu: str = "A100") -> list[Published]:
-    """Of forward and backward together: 16384 tokens, 2048 columns."""
+    """The paper's figures of forward and backward together: 16384 tokens, 2048 columns."""
     sm = GPUS[gpu].sm
     walked, owned, forward_keys = (64, 128, 64) if dim == 128 else (128, 128, 128)
     return [

@@ -71,7 +71,7 @@ class Kernel:
 
     @property
     def a_score(self) -> float:
-        """Of the way that issues fewest instructions."""
+        """The instructions a score of the way that issues fewest."""
         return min(sum(one.a_score for one in passes) for passes in self.ways.values())
 
 
@@ -128,7 +128,7 @@ def call_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
 
 
 def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> float:
-    """Of the peak that the forward pass of mma.sync has in a call."""
+    """The fraction of the peak that the forward pass of mma.sync has in a call."""
     path = of.image.path.with_name(of.image.path.name.replace(".backward_mma.", ".mma."))
     image = images.Image.of(path)
     assert image is not None
@@ -140,7 +140,7 @@ def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[t
 
 
 def fa2_a_score(dim: int) -> float:
-    """Of FlashAttention-2's loop of five products on an A100, without masks."""
+    """The instructions a score of FlashAttention-2's loop of five products on an A100, without masks."""
     (loop,) = [one for one in peers.LOOPS if one.backward and one.dim == dim and one.name.endswith("full") and ".sm_80." in one.name]
     (reading,) = [r for r in peers.READINGS if r.loop == loop.name]
     return reading.issued * loop.warps * 32 / (loop.rows * loop.keys)

@@ -97,7 +97,7 @@ def counts(
 
 
 def read(path: Path, tools: Path, name: str, dim: int, dim_v: int) -> Counts:
-    """Of a cubin with one kernel of FlashAttention-4's."""
+    """The counts of a cubin with one kernel of FlashAttention-4's."""
     (function,) = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
     return counts(name, dim, dim_v, roles(function, dim, dim_v, KEYS, True))
 
@@ -123,7 +123,7 @@ def kept() -> dict[str, Counts]:
 
 
 def teraflops(of: Counts, gpu: str, sequence: int, heads: int, causal: bool) -> float:
-    """Of a call with as many queries as keys."""
+    """The rate of a call with as many queries as keys."""
     turn, board = of.turn(GPUS[gpu].sm), GPUS[gpu]
     tiles = model.turns(sequence, sequence, turn.rows, turn.keys, causal)
     flops = 2 * sequence * sequence * (of.dim + of.dim_v) * heads / (2 if causal else 1)

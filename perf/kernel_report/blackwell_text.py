@@ -72,7 +72,7 @@ def summary(found: list[Counts], gpu: str) -> str:
 
 
 def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], Tile]) -> list[Counts]:
-    """Of the images of our family among these: narrow values' next to plain, and score_mod with each of its features."""
+    """Counts of the images of our family among these: narrow values' next to plain, and score_mod with each of its features."""
     result = []
     for image in (image for path in paths if (image := Image.of(path)) and image.family == FAMILY):
         for function in images.functions(image.path, tools):

@@ -49,7 +49,7 @@ class Call:
 
     @property
     def operations(self) -> float:
-        """Of both products: scores that a mask hides are not counted."""
+        """The operations of both products: scores that a mask hides are not counted."""
         scores = 0.0
         for queries, keys in self.sequences:
             scores += queries * keys - (queries * (queries - 1) / 2 if self.causal else 0)
@@ -57,11 +57,11 @@ class Call:
 
     @property
     def columns(self) -> int:
-        """Of values."""
+        """The columns of values."""
         return self.dim_v or self.dim
 
     def tiles(self, rows: int, keys: int) -> list[tuple[int, int]]:
-        """Of a head: the turns of each, and those of them with masks."""
+        """The tiles of a head: the turns of each, and how many of them have masks."""
         return [tile for q, k in self.sequences for tile in model.turns(q, k, rows, keys, self.causal)]
 
     def line(self, board: str) -> str:
@@ -99,7 +99,7 @@ class Plan:
 
 
 def plans(build: Path, wanted: list[tuple[Call, str]]) -> list[Plan]:
-    """Of calls on boards, by the names of rates.py."""
+    """The plans of calls on boards, by the names of rates.py."""
     program = build / "perf" / "fa_dram"
     if not program.exists():
         raise SystemExit(f"{program}: not there; cmake --build {build} --target fa_dram makes it")

@@ -17,7 +17,7 @@ FIGURES = ("bank_conflict_factor", "sectors_per_request", "global_bytes_read", "
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a call: 16-bit q (batch, heads_q, queries, dim), k and v (batch, heads_kv, keys, dim)."""
+    """The shape of a call: 16-bit q (batch, heads_q, queries, dim), k and v (batch, heads_kv, keys, dim)."""
 
     heads_q: int
     heads_kv: int
@@ -51,7 +51,7 @@ def launches(path: Path) -> list[dict[str, Any]]:
 
 
 def counters(path: Path) -> dict[str, dict[str, float]]:
-    """Of each kernel's last launch. A file is of launches of one image: its lines do not name it."""
+    """The counters of each kernel's last launch. A file is of launches of one image: its lines do not name it."""
     return {launch["kernel"]: figures(launch) for launch in launches(path)}
 
 

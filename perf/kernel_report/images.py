@@ -63,7 +63,7 @@ def run(*command: str | Path, cwd: str | None = None, text: str | None = None) -
 
 
 def functions(path: Path, tools: Path) -> list[sass.Function]:
-    """Of the machine code in a fatbin or cubin; tools: the folder of nvdisasm and cuobjdump."""
+    """The functions of the machine code in a fatbin or cubin; tools: the folder of nvdisasm and cuobjdump."""
     if path.suffix == ".cubin":
         return sass.parse(run(tools / "nvdisasm", "-hex", path))
     with tempfile.TemporaryDirectory() as folder:

@@ -70,7 +70,7 @@ def scalar_turn(function: Function, image: images.Image, tile: images.Tile) -> t
 
 
 def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
-    """Of the one cubin in the step's folder."""
+    """The row of the one cubin in the step's folder."""
     paths = sorted((folder / step.folder).glob("*.cubin"))
     image = images.Image.of(paths[0]) if paths else None
     if image is None:

@@ -30,7 +30,7 @@ CARDS = {"A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a"}
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one architecture."""
+    """The counts of one architecture."""
 
     decode: phases.Decode
     combine: phases.Combine
@@ -112,7 +112,7 @@ def combine_seconds(gpu: Gpu, of: phases.Combine, rows: int, splits: int) -> flo
 
 
 def seconds_of(gpu: Gpu, of: Counts, tiles: int, splits: int, each: int, slots: int, kv_bytes: int) -> tuple[float, float]:
-    """Of both launches, and of the second."""
+    """The time of both launches, and of the second."""
     clock, decode = gpu.clock * 1e9, of.decode
     blocks = tiles * splits
     resident = 2 if slots > gpu.sms and blocks > gpu.sms else 1

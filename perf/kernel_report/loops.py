@@ -85,5 +85,5 @@ def masked_loop(function: Function, steady: Loop) -> Loop | None:
 
 
 def steady_loop(function: Function) -> Loop | None:
-    """Of the tensor-core loops the one with fewest instructions for each tensor-core instruction: masks cost more."""
+    """The tensor-core loop with fewest instructions for each tensor-core instruction: masks cost more."""
     return min(tensor_loops(function), key=lambda loop: len(loop.steady) / loop.tensor, default=None)

@@ -77,7 +77,7 @@ def min_blocks_per_sm(rates: Rates, registers: int, threads: int, shared_bytes: 
 
 
 def tile_bytes(keys: int, dim: int, dim_v: int = 0) -> int:
-    """Of keys and values that a turn brings in. dim_v: of values, 0: dim."""
+    """The bytes of keys and values that a turn brings in. dim_v: of values, 0: dim."""
     return keys * (dim + (dim_v or dim)) * 2
 
 
@@ -96,7 +96,7 @@ def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> l
 
 
 def tile_cycles(turn: Turn, tiles: list[tuple[int, int]], dim: int, moved: float = 1) -> list[float]:
-    """Of each tile. moved: pairs of tiles that a block reads or writes outside its iterations."""
+    """The cycles of each tile. moved: pairs of tiles that a block reads or writes outside its iterations."""
     outside = turn.fit.fixed + moved * turn.fit.moved * turn.rows * dim / (128 * 128)
     return [(n + masked * (MASKED - 1)) * turn.cycles + outside for n, masked in tiles]
 
@@ -104,7 +104,7 @@ def tile_cycles(turn: Turn, tiles: list[tuple[int, int]], dim: int, moved: float
 def seconds(
     turn: Turn, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool, moved: float = 1
 ) -> float:
-    """Of a launch whose columns (heads of sequences) have these tiles each. A call ends with its last wave of blocks;
+    """The time of a launch whose columns (heads of sequences) have these tiles each. A call ends with its last wave of blocks;
     an even one, longest tiles first, ends evenly."""
     cost = tile_cycles(turn, tiles, dim, moved)
     slots = gpu.sms * turn.blocks
@@ -117,7 +117,7 @@ def seconds(
 
 
 def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
-    """Of a call with as many queries as keys, which memory does not bound."""
+    """The rate of a call with as many queries as keys, which memory does not bound."""
     tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
     flops = 4 * sequence * sequence * dim * batch_heads / (2 if causal else 1)
     return flops / seconds(turn, gpu, tiles, batch_heads, dim, causal) / 1e12

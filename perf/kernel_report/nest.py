@@ -36,7 +36,7 @@ class Nest:
 
 
 def elements_loaded(body: list[Instruction]) -> float:
-    """Of 16 bits, by the loads from global memory of a loop."""
+    """The elements of 16 bits that are loaded by the loads from global memory of a loop."""
     sizes = {".128": 8, ".64": 4, ".U16": 1, ".U8": 0.5}
     loads = [i for i in body if i.opcode == "LDG"]
     return sum(next((n for name, n in sizes.items() if name in i.modifiers), 2) for i in loads)

@@ -76,7 +76,7 @@ class Reading:
 
 
 def read(folder: Path, tools: Path) -> list[Reading]:
-    """Of the cubins in a folder of perf/peers/peers."""
+    """Reads the cubins in a folder of perf/peers/peers."""
     result = []
     for of in LOOPS:
         path = folder / f"{of.name}.cubin"

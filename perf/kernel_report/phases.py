@@ -50,7 +50,7 @@ def places(function: Function, *names: str) -> list[int]:
 
 
 def decode(function: Function, sm: int, dim: int, tile: Tile, rows_q: int) -> Decode:
-    """Of a simple call with 16-bit elements: rows of whole chunks, evenly apart; half of the tile's rows exist. rows_q: where
+    """Phases of a simple call with 16-bit elements: rows of whole chunks, evenly apart; half of the tile's rows exist. rows_q: where
     the parameters have the queries of a sequence, which a block without work does not read."""
     warps = tile.threads // 32
     chunks = tile.keys * dim // 8 // tile.threads  # copies of a thread for a tile of keys
@@ -78,7 +78,7 @@ def decode(function: Function, sm: int, dim: int, tile: Tile, rows_q: int) -> De
 
 
 def combine(function: Function, sm: int) -> Combine:
-    """Of a warp that writes results of 16 bits."""
+    """The phases of a warp that writes results of 16 bits."""
     load = places(function, "LDG.E.64")[0]
     wait = (places(function, "ACQBULK") or [load])[0]
     written = places(function, "STG.E.64")[0] + 1

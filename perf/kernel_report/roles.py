@@ -58,7 +58,7 @@ def features(keys: int) -> dict[str, dict[str, int]]:
 
 
 def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = "") -> list[Role]:
-    """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
+    """Roles of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
     is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
     values are released by the last tile of queries alone: a turn in between has both."""
     inner = [(loop, body(function, loop)) for loop in backward_branches(function)]  # shortest first

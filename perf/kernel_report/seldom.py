@@ -54,18 +54,18 @@ class Counted:
 
     @property
     def part(self) -> float:
-        """Of the tiles, those whose weights are scaled."""
+        """The part of the tiles whose weights are scaled."""
         return (self.maxima - FIRST * self.firsts) / AGAIN / self.tiles
 
 
 def warps_and_tiles(lengths: list[int]) -> tuple[int, int]:
-    """Of a head."""
+    """The warps and the tiles of a head."""
     warps = [-(-n // ROWS) for n in lengths]
     return sum(warps), sum(w * (-(-n // KEYS) - 1) for w, n in zip(warps, lengths, strict=True))
 
 
 def count(build: Path, folder: Path, what: str, dim: int, dtype: str, lengths: list[int], heads: int, *words: str) -> Counted:
-    """Of q, k and v in a folder."""
+    """Counts in a call of q, k and v in a folder."""
     tensors = [word for name in "qkv" for word in (f"--{name}", f"{name}.npy")]
     options = ("--device", "cuda", "--dtype", dtype, "--num-splits", "1", "-o", "out.npy")
     launch = emulator.run(build, "sm_90a.wgmma", folder, *options, *tensors, *words)[0]

@@ -124,7 +124,7 @@ class Turns:
         return self.functions[arch, family, dim]
 
     def warpgroups(self, arch: str, call: Call, entry: str) -> Turn:
-        """Of kernels whose warpgroups multiply: all by their machine code, in which the code of each feature is known."""
+        """Turn of kernels whose warpgroups multiply: all by their machine code, in which the code of each feature is known."""
         feature = call.features if entry == FEATURED else ""
         key = (arch, "wgmma", call.dim, feature or ("values of 128" if call.dim_v else ""))
         if key not in self.found:

@@ -41,7 +41,7 @@ def with_feature(function: Function, loop: Loop, feature: str) -> list[Instructi
 
 
 def columns(product: Instruction) -> int:
-    """Of ".64x176x16.F32.BF16" 176."""
+    """The columns of a product: 176 of ".64x176x16.F32.BF16"."""
     return int(product.modifiers.split("x")[1])
 
 
@@ -54,7 +54,7 @@ def sums(product: Instruction) -> range:
 
 @dataclass(frozen=True)
 class Products:
-    """Of a turn of a warpgroup."""
+    """The products of a turn of a warpgroup."""
 
     columns: int  # of all products; one takes half as many cycles
     groups: int  # that it waits for as a whole
@@ -102,6 +102,6 @@ def waits_at_once(loop: list[Instruction], product: int) -> bool:
 
 
 def warnings(image: Path) -> int:
-    """Of ptxas, in the file that the build keeps next to an image: that products wait for one another. 0 without one."""
+    """ptxas's warnings, in the file that the build keeps next to an image: that products wait for one another. 0 without one."""
     log = image.with_suffix(".ptxas")
     return len(SERIALISED.findall(log.read_text())) if log.exists() else 0

@@ -170,7 +170,7 @@ class Workplace:
 
 
 def largest_error(data, expected):
-    """Of the bytes of a result."""
+    """The largest error of a result, given as bytes."""
     if len(data) != 4 * expected.size:
         raise Disagreement(f"has {len(data)} bytes, expected {4 * expected.size}")
     return numpy.abs(numpy.frombuffer(data, "<f4") - expected.ravel()).max()

@@ -1,6 +1,6 @@
 """Calls over every pair of factors, under all checks of the emulator and under the schedules of seeds: those of the
 families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
-that are not finite), of the backward pass, or of its turns.
+that are not finite), of the backward pass, or of blocks that add to dq in turns.
 
 pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--archs LIST] [--seeds N] [--sample N] [--jobs N] [--out FILE]
 PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05,

@@ -49,7 +49,7 @@ part none none -DCMAKE_CXX_FLAGS=--coverage
 part none none -DCMAKE_BUILD_TYPE=Watched -DCMAKE_CXX_FLAGS_WATCHED=-fsanitize=address
 part none none -DCMAKE_PROJECT_INCLUDE="$build/watched.cmake"
 
-# Of several configurations each has its own.
+# Each of several configurations has its own flags.
 CMAKE_GENERATOR="Ninja Multi-Config" configuration=Debug/
 part -O3 none -DCMAKE_PROJECT_INCLUDE="$build/two.cmake"
 configuration=Watched/

@@ -6,7 +6,7 @@ from kernel_report import sass
 
 
 def made(text: str) -> sass.Instruction:
-    """Of "HMMA.16816.F32 R8, R4, R12, R8"."""
+    """The instruction of a line such as "HMMA.16816.F32 R8, R4, R12, R8"."""
     opcode, _, operands = text.partition(" ")
     name, dot, modifiers = opcode.partition(".")
     return sass.Instruction(name, dot + modifiers, operands)

@@ -83,7 +83,7 @@ class Ways(unittest.TestCase):
         self.assertAlmostEqual(turn.on(IMAGE, of).units["L2"] - less, blocks * 4 * 16 * 32 / RATES[80].l2_bytes)
 
     def test_warps_that_sub_cores_do_not_share_evenly(self) -> None:
-        """Of six warps two share a sub-core, whose turn everything waits for; shared memory belongs to all of them."""
+        """Two of six warps share a sub-core, whose turn everything waits for; shared memory belongs to all of them."""
         tile = Tile(48, 16, 192, 100 << 10, 2)
         turn = backward.Turn([[Instruction("HMMA", "", "", ""), Instruction("LDSM", ".4", "", "")]], tile, 48, 16)
         asked, rates = turn.on(IMAGE, Function("fa_backward_dq", 128)), RATES[80]
@@ -140,7 +140,7 @@ class Calls(unittest.TestCase):
             self.assertLess(backward.longer_in_turns(128, 128, GPUS[gpu], 1, call, "c++"), 1.07)
 
     def test_last_tile_takes_its_turn(self) -> None:
-        """Of 60 keys a second block owns the last 12, and begins behind the first."""
+        """A second block owns the last 12 of 60 keys, and begins behind the first."""
         self.assertEqual(backward.longer_in_turns(48, 16, GPUS["L4"], 1, backward.Call(1, 1, 1, 60, 64, False), "c++"), 1.25)
 
     def test_ways_of_the_loops_that_are_there(self) -> None:

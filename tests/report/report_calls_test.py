@@ -77,7 +77,7 @@ class Executed(unittest.TestCase):
         self.assertEqual((of.unit_cycles(RATES[80], 0.5)["issue"], of.issued_by(0.5)), (14.5, 14.5))
 
     def test_a_turn_is_the_difference(self) -> None:
-        """Of calls over four and over eight blocks of keys, of a block of two warps."""
+        """Between calls over four and over eight blocks of keys, of a block of two warps."""
         made = []
 
         def case(_build: Path, _arch: str, text: str) -> list[dict[str, Any]]:

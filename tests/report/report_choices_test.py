@@ -51,7 +51,7 @@ class Choices(unittest.TestCase):
 
 class Warpgroups(unittest.TestCase):
     def test_mathematics_and_the_rest(self) -> None:
-        """Of a turn of 128 columns, 11 instructions besides a product and 16 exponentials."""
+        """A turn of 128 columns: 11 instructions besides a product and 16 exponentials."""
         turn = ["HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0", *["MUFU.EX2 R24, R24", "FFMA R24, R24, R2, R3"] * 16]
         code = [made(text) for text in [*turn, *["UMOV UR8, UR9"] * 10]] + [Instruction("BRA", "", "P0 `(.L_0)")]
         image = Image.of(Path("sm_90a.wgmma.bf16.128.cubin"))

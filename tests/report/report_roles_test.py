@@ -86,7 +86,7 @@ class Roles(unittest.TestCase):
         self.assertEqual((other["softmax"].counts["STS"], other["products"].counts["UTCBAR"]), (0, 4))
 
     def test_rows_that_need_no_correction(self) -> None:
-        """Of both tiles of queries, one after another."""
+        """Both tiles of queries, one after another."""
         counts = self.found["correction"].counts
         self.assertEqual((counts["SYNCS"], counts["LDTM"], counts["FMUL2"]), (4, 0, 0))
 

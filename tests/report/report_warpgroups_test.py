@@ -78,7 +78,7 @@ class Warpgroups(unittest.TestCase):
         return found
 
     def report(self, *turn: str) -> Entry:
-        """Of 128 rows, two warpgroups and one that loads."""
+        """The report of a kernel of 128 rows, two warpgroups and one that loads."""
         found = self.entry(self.function(turn))
         assert found is not None and found.turn is not None
         return found

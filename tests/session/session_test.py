@@ -119,7 +119,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertIn("1,10,10,16384,16384,192,128", narrow)
 
     def test_tables_say_what_their_tiles_are(self):
-        """Of the tables in kernels/presets.inc, by this machine's compiler."""
+        """The tables of kernels/presets.inc, by this machine's compiler."""
         found = {}
         for preset in ("standard", "wide", "loose"):
             program = self.folder / preset
@@ -283,7 +283,7 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         self.assertIn("--before: there is no", done.stderr)
 
     def test_a_capture_that_fails_is_of_its_contender_alone(self):
-        """Those that fail are timed on the stream."""
+        """Contenders whose capture fails are timed on the stream."""
         commands = []
 
         def run(command, seconds, environment=None):

@@ -89,7 +89,7 @@ class Inputs(TypedDict, total=False):
 
 
 class Factors(TypedDict, total=False):
-    """The same of QUANTISED."""
+    """QUANTISED as keywords."""
 
     k_scale: Array | None
     v_scale: Array | None
@@ -98,7 +98,7 @@ class Factors(TypedDict, total=False):
 
 
 class Tree(TypedDict, total=False):
-    """The same of TREE."""
+    """TREE as keywords."""
 
     tree_mask: Array | None
     tree_depth: Array | None

@@ -95,7 +95,7 @@ def letter_of(name: str) -> str:
 
 
 def letters_of(*forms: str) -> str:
-    """Of the optional tensors of these forms (schema/fields.def)."""
+    """The letters of the optional tensors of these forms (schema/fields.def)."""
     return "".join(_LETTERS[name] for name, rules in fields.TENSORS.items() if rules.form in forms)
 
 

@@ -43,7 +43,7 @@ Ints = Array | list[int] | tuple[int, ...]
 
 
 class CommonOptions(Inputs, total=False):
-    """Of both passes."""
+    """The keywords of both passes."""
 
     causal: Causal
     window: tuple[SupportsIndex, SupportsIndex]
@@ -59,7 +59,7 @@ class CommonOptions(Inputs, total=False):
 
 
 class Options(CommonOptions, total=False):
-    """Of every attention(): libfa's, libfa.torch's, libfa.jax's."""
+    """The keywords of every attention(): libfa's, libfa.torch's, libfa.jax's."""
 
     block_table: Array | None
     num_splits: SupportsIndex
@@ -78,7 +78,7 @@ class LentOptions(TypedDict, total=False):
 
 
 class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, total=False):
-    """Of libfa.attention."""
+    """The keywords of libfa.attention."""
 
     dtype_k: CodesName | None
     dtype_v: CodesName | None
@@ -86,7 +86,7 @@ class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, total=False):
 
 
 class GradientOptions(CommonOptions, LentOptions, total=False):
-    """Of libfa.backward, those that attention() has, too."""
+    """The keywords of libfa.backward that attention() has as well."""
 
     layout: Layout
 

@@ -115,7 +115,7 @@ def optional(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | N
 
 
 def optional_of_forward(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | None, ...]":
-    """The same with those of fields.QUANTISED and fields.TREE behind them."""
+    """The optional inputs of both passes, and behind them those of fields.QUANTISED and fields.TREE."""
     count = len(fields.TENSORS)
     checks = dict.fromkeys(fields.QUANTISED, of_factors) | dict.fromkeys(fields.TREE, of_tree)
     return optional(given[:count], device) + tuple(

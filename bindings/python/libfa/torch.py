@@ -116,7 +116,7 @@ def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
 
 
 def _refuse_tangents(*tensors: Any) -> None:
-    """Of an operator without a derivative torch takes the tangent for 0."""
+    """Refuses tangents: torch would take them for 0 in an operator without a forward derivative."""
     if any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
         raise NotImplementedError("libfa.torch.attention: libfa computes gradients, and no derivatives in forward mode (jvp)")
 

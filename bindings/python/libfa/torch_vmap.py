@@ -12,7 +12,7 @@ from . import fields
 from .torch_operators import DIFFERENTIABLE, TENSORS, attention, attention_backward
 
 _ONE_BY_ONE = ("cu_seqlens_q", "cu_seqlens_k", "kv_batch_idx", "block_table")
-# Of those whose first dimension is a batch, which may be 1 or left out.
+# Tensors whose first dimension is a batch, which may be 1 or left out.
 _DIMENSIONS = {name: 4 if rules.form == "scores" else 2 for name, rules in fields.TENSORS.items() if rules.form != "pages"}
 
 

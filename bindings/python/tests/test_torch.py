@@ -215,7 +215,7 @@ def test_scaled_dot_product_attention_refuses():
 
 
 def test_flash_attn_with_kvcache_in_place():
-    """The same as on numpy, which test_flash_attn.py compares with the mathematics."""
+    """Results are those on numpy, which test_flash_attn.py compares with the mathematics."""
     rng = np.random.default_rng(1)
     caches = rng.standard_normal((2, 3, 24, 2, 16)).astype("f4")
     q, k, v = (rng.standard_normal((2, 3, heads, 16)).astype("f4") for heads in (4, 2, 2))

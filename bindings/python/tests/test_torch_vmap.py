@@ -119,7 +119,7 @@ def test_gradients(names, mapped, layout):
         assert x.shape == y.shape and x.dtype == y.dtype
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
 
-    # Of one call for all samples: shared inputs have one gradient.
+    # One call for all samples: shared inputs have one gradient.
     def total(*given):
         return torch.vmap(loss, in_dims=axes)(*given).sum()
 

@@ -128,7 +128,7 @@ def test_generate(name, cache):
 
 
 def gradients(model, implementation):
-    """Of one step's loss, by parameter."""
+    """The gradients of one step's loss, by parameter."""
     model.set_attn_implementation(implementation)
     model(input_ids=IDS, labels=IDS, use_cache=False).loss.backward()
     return {name: x.grad.double() for name, x in model.named_parameters()}

@@ -78,7 +78,7 @@ def test_numpy_with_depths(tokens, window):
 
 
 def test_ragged_trees():
-    """Of a packed batch, whose words have room for its largest tree and anything behind a smaller one's."""
+    """Trees of a packed batch, whose words have room for its largest tree and anything behind a smaller one's."""
     lengths, prefixes = [7, 1, 40, 33], [20, 100, 3, 0]
     trees = [random_tree(n) for n in lengths]
     bits = numpy.ones((sum(lengths), 64), bool)

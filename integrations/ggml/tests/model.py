@@ -14,7 +14,7 @@ import stock
 
 TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "q4_0": 2}
 PROMPT, STEPS = 200, 16
-# Of logits whose deviation is 1. ggml's flash attention rounds q and weights to f16, or q to q8_0 for quantised keys. Its other
+# For logits whose deviation is 1. ggml's flash attention rounds q and weights to f16, or q to q8_0 for quantised keys. Its other
 # path with f32 keys and values does not: f16 caches are compared with that.
 LIMIT_F16, LIMIT_QUANTISED, LIMIT_PARTED = 4e-3, 0.1, 1e-3
 

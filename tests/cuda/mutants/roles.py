@@ -18,7 +18,7 @@ def role(name, file, old, new, expected, test="InAWindow", formal=False, image=I
 
 
 def of_one_tile(name, file, old, new, expected):
-    """Of blocks with one query tile and two alternating tiles of scores."""
+    """A fault of blocks with one query tile and two alternating tiles of scores."""
     return role(name, file, old, new, expected, "Of256Columns", image=("100a", "tcgen05", "bf16", "256"))
 
 
@@ -32,7 +32,7 @@ def for_103(mutant):
 
 
 def of_bf16(name, old, new, expected, test):
-    """Of rows whose references follow their sums."""
+    """A fault of rows whose references follow their sums."""
     return role(name, "forward/tcgen05/softmax.cuh", old, new, expected, test, image=("100a", "tcgen05", "bf16", "64"))
 
 

@@ -33,7 +33,7 @@ class BadPackage(Exception):
 
 
 def _sizes(path: Path) -> tuple[Sizes, bool]:
-    """Those of config.json, and whether the embedding is the head too."""
+    """The sizes of config.json, and whether the embedding is the head, too."""
     try:
         config = json.loads(path.read_text())
     except FileNotFoundError:
