@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use libfa::{AppendArgs, ComputedScales, DType, ForwardArgs, Mask, Op, Result, TensorMut, TensorRef};
 
 use crate::drafts::Tree;
-use crate::model::{Model, DIM, HEADS, KV_HEADS, MAX_POSITION};
+use crate::model::{Model, Sizes};
 use crate::pages::{Pages, PAGE_SIZE};
 
 /// Tokens of a prompt that one step computes.
@@ -38,6 +38,8 @@ impl Request {
 
 /// 8-bit codes of the keys and values of one layer, and a scale for each token and head.
 struct Cache {
+    heads: usize,
+    dim: usize,
     k: Vec<u8>,
     v: Vec<u8>,
     k_scale: Vec<f32>,
@@ -45,14 +47,16 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(pages: usize) -> Self {
-        let rows = pages * PAGE_SIZE * KV_HEADS;
-        Cache { k: vec![0; rows * DIM], v: vec![0; rows * DIM], k_scale: vec![0.0; rows], v_scale: vec![0.0; rows] }
+    fn new(pages: usize, sizes: &Sizes) -> Self {
+        let (heads, dim) = (sizes.kv_heads, sizes.dim);
+        let rows = pages * PAGE_SIZE * heads;
+        let (codes, scales) = (vec![0; rows * dim], vec![0.0; rows]);
+        Cache { heads, dim, k: codes.clone(), v: codes, k_scale: scales.clone(), v_scale: scales }
     }
 
     /// A token to an earlier place.
     fn move_token(&mut self, from: usize, to: usize) {
-        let (codes, scales) = (KV_HEADS * DIM, KV_HEADS);
+        let (codes, scales) = (self.heads * self.dim, self.heads);
         for part in [&mut self.k, &mut self.v] {
             part.copy_within(from * codes..(from + 1) * codes, to * codes);
         }
@@ -89,10 +93,10 @@ impl<'a> Engine<'a> {
     pub fn new(model: &'a Model, num_pages: usize, branches: usize) -> Result<Self> {
         Ok(Engine {
             model,
-            attention: Op::builder(DType::F32, DIM).dtype_kv(DType::I8).mask(Mask::Causal).build()?,
+            attention: Op::builder(DType::F32, model.sizes.dim).dtype_kv(DType::I8).mask(Mask::Causal).build()?,
             num_pages,
             pages: Pages::new(num_pages),
-            caches: model.layers.iter().map(|_| Cache::new(num_pages)).collect(),
+            caches: model.layers.iter().map(|_| Cache::new(num_pages, &model.sizes)).collect(),
             branches,
             depth: 4,
             waiting: VecDeque::new(),
@@ -199,20 +203,21 @@ impl<'a> Engine<'a> {
 
         let mut x = self.model.embedded(&tokens);
         self.statistics.computed += total;
-        let (pages, pairs) = (self.num_pages, DIM / 2);
-        let (codes, scales) = ([pages, PAGE_SIZE, KV_HEADS, DIM], [pages, PAGE_SIZE, KV_HEADS, 1]);
-        let (mut q, mut out) = (vec![0f32; total * HEADS * DIM], vec![0f32; total * HEADS * DIM]);
+        let Sizes { heads: q_heads, kv_heads, dim, max_position, .. } = self.model.sizes;
+        let (pages, pairs) = (self.num_pages, dim / 2);
+        let (codes, scales) = ([pages, PAGE_SIZE, kv_heads, dim], [pages, PAGE_SIZE, kv_heads, 1]);
+        let (mut q, mut out) = (vec![0f32; total * q_heads * dim], vec![0f32; total * q_heads * dim]);
         for (layer, cache) in self.model.layers.iter().zip(&mut self.caches) {
             let heads = layer.heads(&x);
-            let row = ((HEADS + 2 * KV_HEADS) * DIM) as isize;
+            let row = (self.model.sizes.all_heads() * dim) as isize;
             let view = |first: usize, count: usize| {
-                let stride = [row * total as isize, row, DIM as isize, 1];
-                TensorRef::strided(&heads, first * DIM, [1, total, count, DIM], stride)
+                let stride = [row * total as isize, row, dim as isize, 1];
+                TensorRef::strided(&heads, first * dim, [1, total, count, dim], stride)
             };
             let table = TensorRef::new(&table, [batch, width, 1, 1])?;
             let mut append = AppendArgs::new(
-                view(HEADS, KV_HEADS)?,
-                view(HEADS + KV_HEADS, KV_HEADS)?,
+                view(q_heads, kv_heads)?,
+                view(q_heads + kv_heads, kv_heads)?,
                 TensorMut::codes(&mut cache.k, DType::I8, codes)?,
                 TensorMut::codes(&mut cache.v, DType::I8, codes)?,
             )
@@ -221,10 +226,10 @@ impl<'a> Engine<'a> {
                 v_scale: Some(TensorMut::new(&mut cache.v_scale, scales)?),
                 ..Default::default()
             })
-            .q(view(0, HEADS)?)
-            .q_out(TensorMut::new(&mut q, [1, total, HEADS, DIM])?)
-            .rotary_cos(TensorRef::new(&self.model.cos, [1, MAX_POSITION, 1, pairs])?)
-            .rotary_sin(TensorRef::new(&self.model.sin, [1, MAX_POSITION, 1, pairs])?)
+            .q(view(0, q_heads)?)
+            .q_out(TensorMut::new(&mut q, [1, total, q_heads, dim])?)
+            .rotary_cos(TensorRef::new(&self.model.cos, [1, max_position, 1, pairs])?)
+            .rotary_sin(TensorRef::new(&self.model.sin, [1, max_position, 1, pairs])?)
             .positions(TensorRef::new(&positions, [1, total, 1, 1])?)
             .block_table(table)
             .cu_seqlens_new(&starts)
@@ -232,10 +237,10 @@ impl<'a> Engine<'a> {
             self.attention.append(&mut append)?;
 
             let mut forward = ForwardArgs::new(
-                TensorRef::new(&q, [1, total, HEADS, DIM])?,
+                TensorRef::new(&q, [1, total, q_heads, dim])?,
                 TensorRef::codes(&cache.k, DType::I8, codes)?,
                 TensorRef::codes(&cache.v, DType::I8, codes)?,
-                TensorMut::new(&mut out, [1, total, HEADS, DIM])?,
+                TensorMut::new(&mut out, [1, total, q_heads, dim])?,
             )
             .k_scale(TensorRef::new(&cache.k_scale, scales)?)
             .v_scale(TensorRef::new(&cache.v_scale, scales)?)
