@@ -208,7 +208,7 @@ TEST(RunQuantised, Refusals) {
   with({"--dtype-kv", "u4"}, {"v.npy: holds int8", "--dtype-kv u4 expects uint8, 2 elements a byte"});
   with({"--dtype-kv", "e4m3", "--dtype-v", "q4_0"},
        {"v.npy: holds int8", "--dtype-v q4_0 expects uint8, 18 bytes for 32 elements"});
-  with({"--dtype-kv", "i4", "--dtype-v", "i8"}, {"k.npy: head dimension 128; that of", "q.npy is 64"});
+  with({"--dtype-kv", "i4", "--dtype-v", "i8"}, {"k.npy: head dimension 128; expected 64, as", "q.npy has"});
   with({"--dtype-kv", "e4m3", "--dtype-v", "i8"}, {"args.v_scale.data is NULL"});
 
   Quantised call;
