@@ -25,6 +25,22 @@ constexpr CodeKind code_kind(int32_t dtype) {
   return CodeKind::none;
 }
 
+/// By which a computed scale divides the largest magnitude; a code of an integer type is no larger. Not of blocks.
+constexpr float largest_code(int32_t dtype) {
+  switch (dtype) {
+    case i8:
+      return 127;
+    case i4:
+      return 7;
+    case u4:
+      return 15;
+    case e4m3:
+      return 448;
+    default:  // e5m2
+      return 57344;
+  }
+}
+
 constexpr bool is_quantised(int32_t dtype) {
   return code_kind(dtype) != CodeKind::none;
 }

@@ -51,22 +51,6 @@ __device__ __forceinline__ void with_codes(int32_t dtype, F f) {
   }
 }
 
-/// By which the largest magnitude of a group is divided.
-__device__ inline float largest_code(int32_t dtype) {
-  switch (dtype) {
-    case i8:
-      return 127;
-    case i4:
-      return 7;
-    case u4:
-      return 15;
-    case e4m3:
-      return 448;
-    default:
-      return 57344;
-  }
-}
-
 /// Of a q8_0 block: a number in scales to the nearest integer, halves away from 0.
 struct BytesOfBlock {
   static constexpr float per_scale = 127;

@@ -17,19 +17,7 @@ __device__ inline float excess_of(int32_t dtype) {
   }
 }
 
-/// The largest integer code.
-__device__ inline float largest_code(int32_t dtype) {
-  switch (dtype) {
-    case i8:
-      return 127;
-    case i4:
-      return 7;
-    default:
-      return 15;
-  }
-}
-
-/// The bits of an element, and what they are.
+/// The bits of an element, and the number that they are.
 __device__ inline uint32_t element_bits(const char *from, int32_t dtype) {
   switch (dtype) {
     case f32:
@@ -123,8 +111,21 @@ __device__ inline void scale_products(const QuantisedParams &p, typename B::Scor
   });
 }
 
-/// The unit of O: a power of two that no scale of values is above. f16's weights times a scale are in this unit; types
-/// with f32's exponents need none.
+/// Moves O to the unit of another tile: a power of two that none of its scales of values is above. largest: the bits of
+/// the largest one of each warp.
+template <class B, int warps>
+__device__ inline void raise_unit(typename B::Out &o, float &unit, const int32_t *largest) {
+  int32_t most = largest[0];
+  unroll<warps - 1>([&](int i) { most = max(most, largest[i + 1]); });
+  const float power = fminf(2 * __int_as_float(most & 0x7f800000), 0x1p127f);
+  if (power <= unit) return;
+  typename B::Rows factor;
+  factor.fill(unit / power);
+  o.scale_rows(factor);
+  unit = power;
+}
+
+/// The unit of O. f16's weights times a scale are in it; types with f32's exponents need none.
 template <class B>
 class Unit {
  public:
@@ -134,16 +135,7 @@ class Unit {
 
   /// Moves to the scales of another tile; largest: of each warp, none where values have no scale.
   __device__ void raise(typename B::Out &o, const int32_t *largest) {
-    if constexpr (needed) {
-      int32_t most = largest[0];
-      unroll<B::threads / 32 - 1>([&](int i) { most = max(most, largest[i + 1]); });
-      const float power = fminf(2 * __int_as_float(most & 0x7f800000), 0x1p127f);
-      if (power <= unit_) return;
-      typename B::Rows factor;
-      factor.fill(unit_ / power);
-      o.scale_rows(factor);
-      unit_ = power;
-    }
+    if constexpr (needed) raise_unit<B, B::threads / 32>(o, unit_, largest);
   }
 
   __device__ float value() const { return needed ? unit_ : 1; }

@@ -56,7 +56,7 @@ class PlainRows {
     }
     cp_async_wait_group<0>();
     __syncthreads();  // everyone's copies have arrived, and everyone has left the tile before
-    if (has_scales) raise(o, unit);
+    if (has_scales) raise_unit<B, B::keys / 32>(o, unit, state.largest);
     if (of_keys)
       state.exponents[0][key] = scale_ * p_.scale * (log2_e * unit_of_codes<typename B::Element>(p_.kv_dtype));
     if constexpr (B::f32_scales) {
@@ -125,18 +125,6 @@ class PlainRows {
       const uint32_t at = to + Sixteen<B>::offset_of_bytes(row, first);
       unroll<of_bytes / lanes>([&](int i) { copy_chunk(at, i); });
     }
-  }
-
-  /// The unit of O is a power of two that no scale of values is above.
-  __device__ void raise(typename B::Out &o, float &unit) const {
-    int32_t most = 0;
-    unroll<B::keys / 32>([&](int i) { most = max(most, shared_.state->largest[i]); });
-    const float power = fminf(2 * __int_as_float(most & 0x7f800000), 0x1p127f);
-    if (power <= unit) return;
-    typename B::Rows factor;
-    factor.fill(unit / power);
-    o.scale_rows(factor);
-    unit = power;
   }
 
   const QuantisedParams &p_;

@@ -57,6 +57,20 @@ __device__ inline bool load_rows(float (*to)[dim + 1], int n, F row, int row_dim
   return special;
 }
 
+/// A thread's rows before their first key, and the block's queries into shared memory.
+template <int dim>
+__device__ inline void begin_rows(const Params &p, const WorkTile &w, ThreadRows<dim> &thread,
+                                  const Shared<dim> &shared) {
+#pragma unroll
+  for (int i = 0; i < thread.rows; ++i) {
+    const int r = w.first_row + thread.first + i;
+    thread.scores[i] = row_scores_with_tree(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
+    if (r >= w.rows) thread.scores[i].keys = {0, 0};
+  }
+  const auto query_of = [&](int r) { return q_row(p, w.sequence, row_at(p, w, min(w.first_row + r, w.rows - 1))); };
+  load_rows<dim>(shared.q, rows(dim), query_of, p.head_dim, p.q.stride[3], p.q_dtype);
+}
+
 /// The keys that some row of the block attends.
 template <int dim>
 __device__ inline Interval attended_by_block(const ThreadRows<dim> &thread) {
@@ -210,15 +224,7 @@ __device__ inline void forward(const Params &p, float *memory) {
 
   const Shared<dim> shared(memory);
   ThreadRows<dim> thread;
-#pragma unroll
-  for (int i = 0; i < thread.rows; ++i) {
-    const int r = w.first_row + thread.first + i;
-    thread.scores[i] = row_scores_with_tree(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
-    if (r >= w.rows) thread.scores[i].keys = {0, 0};
-  }
-  load_rows<dim>(
-      shared.q, rows(dim), [&](int r) { return q_row(p, w.sequence, row_at(p, w, min(w.first_row + r, w.rows - 1))); },
-      p.head_dim, p.q.stride[3], p.q_dtype);
+  begin_rows<dim>(p, w, thread, shared);
   const Interval split = keys_of_split(p, w.sequence, w.split, keys(dim));
   const Interval all = attended_by_block(thread);
   const int end = min(split.high, all.high);

@@ -43,15 +43,7 @@ __device__ inline void forward(const QuantisedParams &p, float *memory) {
 
   const Shared<dim> shared(memory);
   ThreadRows<dim> thread;
-#pragma unroll
-  for (int i = 0; i < thread.rows; ++i) {
-    const int r = w.first_row + thread.first + i;
-    thread.scores[i] = row_scores_with_tree(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
-    if (r >= w.rows) thread.scores[i].keys = {0, 0};
-  }
-  simt::load_rows<dim>(
-      shared.q, rows(dim), [&](int r) { return q_row(p, w.sequence, row_at(p, w, min(w.first_row + r, w.rows - 1))); },
-      p.head_dim, p.q.stride[3], p.q_dtype);
+  simt::begin_rows<dim>(p, w, thread, shared);
   const Interval split = keys_of_split(p, w.sequence, w.split, keys(dim));
   const Interval all = simt::attended_by_block(thread);
   const int end = min(split.high, all.high);
