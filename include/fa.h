@@ -167,6 +167,20 @@
  * GPUs read all of them, and a v of another type than k, in calls with any other feature [F310].
  *
  *
+ * KEYS IN TWO PARTS
+ *
+ * Caches of latent attention (DeepSeek's MLA) hold the last elements of a key, which carry the rotary embedding, in a wider type than
+ * the others: 512 of FA_E4M3, with a scale for each group of 128, and 64 of FA_BF16 make up 656 bytes a token. With head_dim_rope
+ * above 0 the last head_dim_rope elements of each key are those of k_rope, of type dtype_k_rope, and k has the ones before
+ * them [F283]. k_scale and k_zero belong to k alone, whose groups of channels divide head_dim - head_dim_rope [F284]. Rows of
+ * k_rope are chosen as those of k: pages, packed sequences, kv_batch_idx and leftpad_k [F285]. q is not divided.
+ *
+ * Values that are the first head_dim_v elements of the keys are a v with the memory and the scales of k. fa_append writes both
+ * parts in one call: k into k_cache, in its type, and k_rope into k_rope_cache [F288]. The elements of a key that have pairs of the
+ * rotary embedding must be in one of them: in k_rope under FA_APPEND_ROTARY_TAIL where rotary_dim is at most head_dim_rope [F289].
+ * fa_backward refuses keys in two parts [F286].
+ *
+ *
  * TREES OF NEW TOKENS
  *
  * Speculative decoding verifies a tree of draft tokens in one call of fa_forward. The queries of a sequence are the tokens of its
@@ -528,7 +542,8 @@ typedef struct fa_desc {
   fa_parallel_for parallel_for; /* NULL: the library's own threads [F93] */
   void *parallel_for_user;      /* NULL; passed to parallel_for */
   fa_dtype dtype_v;             /* FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given */
-  int32_t reserved;             /* 0 */
+  fa_dtype dtype_k_rope;        /* FA_DTYPE_DEFAULT: as dtype_q; FA_F32, FA_F16 or FA_BF16 */
+  int64_t head_dim_rope;        /* 0; 0 .. head_dim - 1: the last elements of keys, which k_rope has */
 } fa_desc;
 
 /* One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
@@ -542,7 +557,8 @@ typedef struct fa_forward_args {
   size_t struct_size; /* set by fa_forward_args_init */
 
   fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) [F96] */
-  fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D) */
+  fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D); D less
+                    head_dim_rope */
   fa_tensor v;   /* as k, with Dv for D; dtype_v */
   fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input [F97] */
 
@@ -581,6 +597,8 @@ typedef struct fa_forward_args {
   fa_tensor tree_mask;  /* absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32) of the
                            longest sequence; FA_I32 [F281] */
   fa_tensor tree_depth; /* absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32 */
+
+  fa_tensor k_rope; /* absent; required with head_dim_rope: as k, with head_dim_rope for D; dtype_k_rope [F287] */
 } fa_forward_args;
 
 /* One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
@@ -657,7 +675,8 @@ typedef struct fa_merge_args {
 typedef struct fa_append_args {
   size_t struct_size; /* set by fa_append_args_init */
 
-  fa_tensor k;       /* (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
+  fa_tensor k;       /* (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16; D less
+                        head_dim_rope */
   fa_tensor v;       /* absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types */
   fa_tensor k_cache; /* written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D) */
   fa_tensor v_cache; /* absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache */
@@ -693,6 +712,9 @@ typedef struct fa_append_args {
   void *workspace;       /* NULL; nothing is needed in this version */
   size_t workspace_size; /* 0 */
   void *stream;          /* NULL; as in fa_forward_args */
+
+  fa_tensor k_rope;       /* absent; required with head_dim_rope: as k, with head_dim_rope for D; the same types */
+  fa_tensor k_rope_cache; /* absent with k_rope; written; as k_cache, with head_dim_rope for D; dtype_k_rope */
 } fa_append_args;
 
 /* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. In a library that loads GPU

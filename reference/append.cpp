@@ -189,8 +189,13 @@ ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
         codes_.push_back(std::move(codes));
       }
     };
-    write(Row(args, args.k, source, args.k_cache, place), args.k_cache, args.k_scale, args.k_zero, rotates,
-          rotates ? s.position(false, token.second) : 0);
+    const bool in_tail = args.k_rope.data && args.flags & FA_APPEND_ROTARY_TAIL;  // where pairs are
+    const int64_t position = rotates ? s.position(false, token.second) : 0;
+    write(Row(args, args.k, source, args.k_cache, place), args.k_cache, args.k_scale, args.k_zero, rotates && !in_tail,
+          position);
+    if (args.k_rope.data)
+      write(Row(args, args.k_rope, source, args.k_rope_cache, place), args.k_rope_cache, {}, {}, rotates && in_tail,
+            position);
     if (args.v.data)
       write(Row(args, args.v, source, args.v_cache, place), args.v_cache, args.v_scale, args.v_zero, false, 0);
   }
@@ -234,10 +239,11 @@ std::string difference(const AppendInstance &instance, const ExpectedAppend &exp
   };
   std::vector<Output> outputs;
   size_t all = 0;
-  for (const auto &[name, tensor] : {std::pair{"k_cache", &instance.k_cache}, std::pair{"v_cache", &instance.v_cache},
-                                     std::pair{"q_out", &instance.q_out}, std::pair{"q", &instance.q},
-                                     std::pair{"k_scale", &instance.k_scale}, std::pair{"v_scale", &instance.v_scale},
-                                     std::pair{"k_zero", &instance.k_zero}, std::pair{"v_zero", &instance.v_zero}}) {
+  for (const auto &[name, tensor] :
+       {std::pair{"k_cache", &instance.k_cache}, std::pair{"v_cache", &instance.v_cache},
+        std::pair{"k_rope_cache", &instance.k_rope_cache}, std::pair{"q_out", &instance.q_out},
+        std::pair{"q", &instance.q}, std::pair{"k_scale", &instance.k_scale}, std::pair{"v_scale", &instance.v_scale},
+        std::pair{"k_zero", &instance.k_zero}, std::pair{"v_zero", &instance.v_zero}}) {
     outputs.push_back({name, *tensor, tensor->bytes().size(), all});
     all += outputs.back().bytes;
   }

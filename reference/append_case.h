@@ -18,6 +18,8 @@ enum class PositionType { none, i32, i64 };
 /// Everything that decides a call. Contents follow from the sizes and the seed.
 struct AppendCase {
   int64_t b = 2, sn = 3, hkv = 2, d = 64, dv = 0;  // dv 0: as d
+  int64_t rope = 0;                                // the last elements of keys that k_rope has
+  fa_dtype k_rope_cache = FA_DTYPE_DEFAULT;        // their type in the cache: as q
   int64_t rows = 40;                               // of a sequence in the cache
   fa_dtype q = FA_F32, k = FA_DTYPE_DEFAULT, v = FA_DTYPE_DEFAULT, cache = FA_DTYPE_DEFAULT;  // k and v: as q
   fa_dtype v_cache = FA_DTYPE_DEFAULT;                                                        // as cache
@@ -51,6 +53,7 @@ struct AppendCase {
   fa_dtype v_type() const { return v ? v : q; }
   fa_dtype cache_type() const { return cache ? cache : q; }
   fa_dtype v_cache_type() const { return v_cache ? v_cache : cache_type(); }
+  fa_dtype k_rope_cache_type() const { return k_rope_cache ? k_rope_cache : q; }
   fa_dtype q_type() const { return q_given ? q_given : q; }
 };
 

@@ -23,6 +23,7 @@ enum : uint64_t {
   for_lengths,
   for_places,
   for_special,
+  for_k_rope,
   for_scales = 1000
 };
 
@@ -58,6 +59,8 @@ AppendInstance::AppendInstance(const AppendCase &of, Guard guard) : c(of) {
   desc.dtype_v = c.v_cache;
   desc.head_dim = c.d;
   desc.head_dim_v = c.dv;
+  desc.head_dim_rope = c.rope;
+  desc.dtype_k_rope = c.k_rope_cache;
   desc.num_threads = c.threads;
   make_arrays(guard);
   make_inputs(guard);
@@ -98,7 +101,8 @@ void AppendInstance::make_inputs(Guard guard) {
     t->randomise(c.seed, stream, 1);
     if (c.special) make_special(*t, c.seed ^ stream);
   };
-  make(&k, {batch, rows, c.hkv, c.d}, c.k_type(), c.k_layout, for_k);
+  make(&k, {batch, rows, c.hkv, c.d - c.rope}, c.k_type(), c.k_layout, for_k);
+  if (c.rope) make(&k_rope, {batch, rows, c.hkv, c.rope}, c.k_type(), c.k_layout, for_k_rope);
   if (!c.keys_alone) make(&v, {batch, rows, c.hkv, c.dim_v()}, c.v_type(), c.v_layout, for_v);
   if (c.hq == 0) return;
   const int64_t queries = c.packed || c.used ? rows : c.queries();
@@ -115,7 +119,8 @@ void AppendInstance::make_cache(Guard guard) {
     *t = Tensor({entries_, rows, c.hkv, dim}, dtype, layout, guard);
     if (!codes_of(dtype)) t->randomise(c.seed, stream, 1);  // codes hold the pattern
   };
-  make(&k_cache, c.d, c.cache_type(), c.k_cache_layout, for_cache);
+  make(&k_cache, c.d - c.rope, c.cache_type(), c.k_cache_layout, for_cache);
+  if (c.rope) make(&k_rope_cache, c.rope, c.k_rope_cache_type(), c.v_cache_layout, for_cache + 200);
   if (!c.keys_alone) make(&v_cache, c.dim_v(), c.v_cache_type(), c.v_cache_layout, for_cache + 100);
   make_scales(guard);
   if (c.places == Places::pages) {
@@ -203,7 +208,7 @@ void AppendInstance::bind() {
 
 std::vector<char> AppendInstance::outputs() const {
   std::vector<char> all;
-  for (const Tensor *t : {&k_cache, &v_cache, &q_out, &q, &k_scale, &v_scale, &k_zero, &v_zero}) {
+  for (const Tensor *t : {&k_cache, &v_cache, &k_rope_cache, &q_out, &q, &k_scale, &v_scale, &k_zero, &v_zero}) {
     const std::vector<char> bytes = t->bytes();
     all.insert(all.end(), bytes.begin(), bytes.end());
   }

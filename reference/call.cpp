@@ -77,7 +77,13 @@ Elements Call::q(const Sequence &s, int64_t i, int64_t head) const {
 }
 
 Elements Call::k(const Sequence &s, int64_t j, int64_t head) const {
-  return kv_row(args.k, kv_type(), args.k_scale, args.k_zero, s, j, head);
+  Elements elements = kv_row(args.k, kv_type(), args.k_scale, args.k_zero, s, j, head);
+  if (!args.k_rope.data) return elements;
+  const auto [batch, at] = cache_row(s, j);
+  const fa_dtype dtype = k_rope_type();
+  elements.tail = {static_cast<const char *>(element(args.k_rope, dtype, batch, at, head, 0)),
+                   args.k_rope.stride[3] * dtype_bytes(dtype), dtype, args.k.shape[3]};
+  return elements;
 }
 
 Elements Call::v(const Sequence &s, int64_t j, int64_t head) const {
@@ -86,18 +92,20 @@ Elements Call::v(const Sequence &s, int64_t j, int64_t head) const {
 
 Elements Call::kv_row(const fa_tensor &tensor, fa_dtype dtype, const fa_tensor &scale, const fa_tensor &zero,
                       const Sequence &s, int64_t j, int64_t head) const {
+  const auto [batch, at] = cache_row(s, j);
+  Elements elements = row(tensor, dtype, batch, at, head);
+  elements.scale = factors(scale, batch, at, head, tensor.shape[3]);
+  elements.zero = factors(zero, batch, at, head, tensor.shape[3]);
+  return elements;
+}
+
+Call::CacheRow Call::cache_row(const Sequence &s, int64_t j) const {
   const int64_t token = s.k_row + j;
-  const auto row_at = [&](int64_t batch, int64_t at) {
-    Elements elements = row(tensor, dtype, batch, at, head);
-    elements.scale = factors(scale, batch, at, head, tensor.shape[3]);
-    elements.zero = factors(zero, batch, at, head, tensor.shape[3]);
-    return elements;
-  };
-  if (!args.block_table.data) return row_at(s.k_batch, token);
+  if (!args.block_table.data) return {s.k_batch, token};
   const int64_t page_size = args.k.shape[1];
   const auto page =
       int64_t(reference::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
-  return row_at(page, token % page_size);
+  return {page, token % page_size};
 }
 
 double Call::bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const {

@@ -17,7 +17,20 @@ class Elements {
  public:
   Elements(const void *first, int64_t bytes_apart, fa_dtype dtype)
       : first_(static_cast<const char *>(first)), bytes_apart_(bytes_apart), dtype_(dtype) {}
-  double operator[](int64_t d) const { return scaled(code(d), d); }
+  double operator[](int64_t d) const {
+    if (tail.first && d >= tail.from)
+      return reference::load(tail.first + (d - tail.from) * tail.bytes_apart, tail.dtype);
+    return scaled(code(d), d);
+  }
+
+  /// The elements from `from` on, of keys in two parts.
+  struct Tail {
+    const char *first = nullptr;
+    int64_t bytes_apart = 0;
+    fa_dtype dtype = FA_F32;
+    int64_t from = 0;
+  };
+  Tail tail;
 
   /// The scales or zeros of a row; each belongs to `channels` consecutive elements.
   struct Factors {
@@ -73,6 +86,7 @@ class Call {
 
   fa_dtype q_type() const { return desc.dtype_q; }
   fa_dtype kv_type() const { return desc.dtype_kv ? desc.dtype_kv : desc.dtype_q; }
+  fa_dtype k_rope_type() const { return desc.dtype_k_rope ? desc.dtype_k_rope : desc.dtype_q; }
   fa_dtype v_type() const { return desc.dtype_v ? desc.dtype_v : kv_type(); }
   fa_dtype out_type() const { return desc.dtype_out ? desc.dtype_out : desc.dtype_q; }
   int64_t dim() const { return desc.head_dim; }
@@ -99,6 +113,10 @@ class Call {
   bool attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
 
  private:
+  struct CacheRow {
+    int64_t batch, row;
+  };
+  CacheRow cache_row(const Sequence &s, int64_t j) const;
   Elements kv_row(const fa_tensor &tensor, fa_dtype dtype, const fa_tensor &scale, const fa_tensor &zero,
                   const Sequence &s, int64_t j, int64_t head) const;
   int64_t depth(const Sequence &s, int64_t token) const;

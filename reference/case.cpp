@@ -99,6 +99,8 @@ std::vector<Field> fields_of(Case *c) {
   integer("hkv", &c->hkv);
   integer("d", &c->d);
   integer("dv", &c->dv);
+  integer("rope", &c->rope);
+  dtype("krope", &c->krope);
   dtype("q", &c->q);
   dtype("kv", &c->kv);
   dtype("v", &c->v);

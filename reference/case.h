@@ -19,6 +19,8 @@ namespace reference {
 /// Everything that decides a call. The contents of tensors and arrays follow from the sizes and the seed.
 struct Case {
   int64_t b = 1, sq = 16, sk = 16, hq = 1, hkv = 1, d = 64, dv = 0;  // dv 0: as d
+  int64_t rope = 0;                                                  // the last elements of keys that k_rope has
+  fa_dtype krope = FA_DTYPE_DEFAULT;                                 // its type: as q
   fa_dtype q = FA_F32, kv = FA_DTYPE_DEFAULT, v = FA_DTYPE_DEFAULT, out = FA_DTYPE_DEFAULT;
   fa_mask mask = FA_MASK_NONE;
   int64_t window_left = -1, window_right = -1, chunk = 0;
@@ -75,6 +77,7 @@ struct Case {
   int64_t dim_v() const { return dv ? dv : d; }
   fa_dtype kv_type() const { return kv ? kv : q; }
   fa_dtype v_type() const { return v ? v : kv_type(); }
+  fa_dtype krope_type() const { return krope ? krope : q; }
   fa_dtype out_type() const { return out ? out : q; }
 
 #define FA_WORD(word, field) std::string word;

@@ -28,7 +28,8 @@ enum Stream : uint64_t {
   for_arrays,
   for_special,
   for_scales,
-  for_zeros
+  for_zeros,
+  for_k_rope
 };
 
 /// Offsets of count packed sequences of up to longest rows, one of which has that many.
@@ -77,6 +78,8 @@ Instance::Instance(const Case &c_in, Guard guard) : c(c_in) {
   desc.mask = c.mask;
   desc.head_dim = c.d;
   desc.head_dim_v = c.dv;
+  desc.head_dim_rope = c.rope;
+  desc.dtype_k_rope = c.krope;
   desc.window_left = c.window_left;
   desc.window_right = c.window_right;
   desc.attention_chunk = c.chunk;
@@ -219,7 +222,11 @@ void Instance::make_keys_and_values(int64_t batch, int64_t rows, Guard guard) {
       tensor->set(i, j, h, d, x(i, j, h, d) / s + z);
     });
   };
-  make('k', c.kv_type(), c.k_layout, c.d, c.k_amp, for_k, c.kscale, c.kzero, &k, &k_scale, &k_zero);
+  make('k', c.kv_type(), c.k_layout, c.d - c.rope, c.k_amp, for_k, c.kscale, c.kzero, &k, &k_scale, &k_zero);
+  if (c.rope != 0) {
+    k_rope = Tensor({batch, rows, c.hkv, c.rope}, c.krope_type(), c.k_layout, guard);
+    k_rope.randomise(c.seed, for_k_rope, amplitude(c, 'k', k_rope.dtype(), c.k_amp));
+  }
   make('v', c.v_type(), c.v_layout, c.dim_v(), c.v_amp, for_v, c.vscale, c.vzero, &v, &v_scale, &v_zero);
 }
 
@@ -284,6 +291,7 @@ void Instance::poison_unused() const {
   poison(q, live_q, nan, infinity);
   if (!codes_of(k.dtype())) poison(k, live_k, nan, infinity);
   if (!codes_of(v.dtype())) poison(v, live_k, infinity, nan);
+  if (k_rope) poison(k_rope, live_k, nan, infinity);
   poison_rows(live_k);
   // Positions that leftpad_k leaves out are before the used ones; entries before a used page are looked up or not as
   // the engine likes, entries after are not.

@@ -24,6 +24,7 @@ OPTIONAL = [field for field in INPUTS if field.kind == "tensor" and field.presen
 ARRAYS = [field for field in INPUTS if field.kind == "array"]
 QUANTISED = [field for field in SCHEMA.operations["forward"] if SCHEMA.forms.get(field.shape) == "factors"]
 TREE = [field for field in SCHEMA.operations["forward"] if field.shape in ("tree_rows", "tree_places")]
+ROPE = [field for field in SCHEMA.operations["forward"] if field.shape == "rope_keys"]
 APPEND = SCHEMA.operations["append"]
 APPEND_ARRAYS = [field for field in APPEND if field.kind == "array"]
 APPEND_OPTIONAL = [  # but v and v_cache, which are absent together
@@ -72,6 +73,9 @@ def python():
             "TREE = {  # of the forward pass alone: which new tokens attend each other",
             *rules(TREE),
             "}",
+            "ROPE = {  # of the forward pass alone: the second part of keys",
+            *rules(ROPE),
+            "}",
             "ARRAYS = {  # of int32: entries in addition to one for each sequence",
             *arrays,
             "}",
@@ -103,19 +107,26 @@ def python():
             '    """TREE as keywords."""',
             "",
             *(f"    {field.name}: Array | None" for field in TREE),
+            "",
+            "",
+            "class Rope(TypedDict, total=False):",
+            '    """The same of ROPE."""',
+            "",
+            *(f"    {field.name}: Array | None" for field in ROPE),
         ]
     )
 
 
 def attention():
     """bindings/python/libfa/attention.py with its generated parts, which its comments name."""
-    names = [field.name for field in OPTIONAL + QUANTISED + TREE]
+    names = [field.name for field in OPTIONAL + QUANTISED + TREE + ROPE]
     half = len(names) // 2
     parts = {
         "tensors": [f"{field.name}: Any = None," for field in OPTIONAL if field.shape != "pages"],
         "arrays": [f"{field.name}: Any = None," for field in ARRAYS],
         "quantised": [f"{field.name}: Any = None," for field in QUANTISED],
         "tree": [f"{field.name}: Any = None," for field in TREE],
+        "rope": [f"{field.name}: Any = None," for field in ROPE],
         "inputs": [
             f"inputs = ({', '.join(names)})",
             f"if not ({' is '.join(names[:half])} is None) or not (",
@@ -164,7 +175,7 @@ def julia():
     lines += ["", '"its arrays,"']
     lines += constant("append_entries", (f"{field.name} = {field.more}" for field in arrays))
     sizes.update(rows="(D, Hq, S, B)", factors="(G, Hkv, Sk, B), each may be 1", table="(pairs, positions)", places="(S) or (S, B)")
-    types.update(like_q="", as_desc_q="", index=", `Int32` or `Int64`")
+    types.update(like_q="", as_desc_q="", as_desc_k_rope="", index=", `Int32` or `Int64`")
     lines += ["", '"and rows of the table in its documentation."', 'const append_rows = """']
     for field in optional:
         written = {"written": "written: ", "computed": "written under `compute_scales`: "}.get(field.access, "")
@@ -179,6 +190,7 @@ def rust():
     """As the macros of inputs.rs take them."""
     types = {"any_float": "f32, f16 or bf16", "boolean": "bool or u8", "f32": "f32", "i32": "i32", "index": "i32 or i64"}
     types |= {"like_q": "the op's type of q, f32, f16 or bf16", "as_desc_q": "the op's type of q"}
+    types |= {"as_desc_k_rope": "the op's type of k_rope"}
 
     def entry(doc, line):
         return [f"            /// {doc[0].upper()}{doc[1:]}.", f"            {line};"]
@@ -210,9 +222,10 @@ def rust():
     lines += methods("the inputs of both passes", "optional_inputs", OPTIONAL, ARRAYS)
     lines += methods("the tensors that belong to quantised keys and values", "quantised_inputs", QUANTISED)
     lines += methods("the tree of new tokens", "tree_inputs", TREE)
+    lines += methods("the second part of keys", "rope_inputs", ROPE)
     of_append = [field for field in APPEND_OPTIONAL if field.access != "computed"]  # those are set by hand
     lines += methods("fields of fa_append_args", "append_inputs", of_append, APPEND_ARRAYS)
-    return "\n".join([*lines, "", "pub(crate) use {append_inputs, optional_inputs, quantised_inputs, tree_inputs};"])
+    return "\n".join([*lines, "", "pub(crate) use {append_inputs, optional_inputs, quantised_inputs, rope_inputs, tree_inputs};"])
 
 
 def rust_tests():
@@ -222,19 +235,25 @@ def rust_tests():
 
     def setters(name, parameters, tensors, fields=()):
         taken = ", ".join(f"${parameter}:expr" for parameter in parameters)
-        yield from (f"macro_rules! {name} {{", f"    ({taken}) => {{", "        vec![")
+        entries = []
         for field in tensors:
             given = f"TensorRef::new({arrays[field.type]}, [1, 1, 1, 4]).unwrap()" if field.type in arrays else "$view()"
             given = "$result()" if field.access == "written" else given
-            yield f'            (&["{field.name}"], Box::new(move |a| a.{field.name}({given}))),'
+            entries.append(f'(&["{field.name}"], Box::new(move |a| a.{field.name}({given})))')
         for field in fields:
             also = ', "num_seqs"' if field.more else ""
-            yield f'            (&["{field.name}"{also}], Box::new(move |a| a.{field.name}($pages))),'
-        yield from ("        ]", "    };", "}", "")
+            entries.append(f'(&["{field.name}"{also}], Box::new(move |a| a.{field.name}($pages)))')
+        yield from (f"macro_rules! {name} {{", f"    ({taken}) => {{")
+        if len(entries) == 1:  # as rustfmt has it
+            yield f"        vec![{entries[0]}]"
+        else:
+            yield from ("        vec![", *(f"            {entry}," for entry in entries), "        ]")
+        yield from ("    };", "}", "")
 
     lines += setters("setters_of_inputs", ("view", "bytes", "pages"), OPTIONAL, ARRAYS)
     lines += setters("setters_of_quantised", ("view",), QUANTISED)
     lines += setters("setters_of_tree", ("pages",), TREE)
+    lines += setters("setters_of_rope", ("view",), ROPE)
     lines += setters("setters_of_append", ("view", "result", "pages"), APPEND_OPTIONAL, APPEND_ARRAYS)
     for name in SCHEMA.operations:
         fields = " ".join(field.name for field in FA.structs[f"fa_{name}_args"])
@@ -242,7 +261,7 @@ def rust_tests():
         lines += textwrap.wrap(fields, 100, initial_indent=" " * 8 + "$macro!($($given)* ", subsequent_indent=" " * 12)
         lines[-1] += ")"
         lines += ["    };", "}", ""]
-    macros = ["setters_of_append", "setters_of_inputs", "setters_of_quantised", "setters_of_tree"]
+    macros = ["setters_of_append", "setters_of_inputs", "setters_of_quantised", "setters_of_rope", "setters_of_tree"]
     macros += [f"{name}_fields" for name in SCHEMA.operations]
     names = textwrap.wrap(", ".join(sorted(macros)) + ",", 120, initial_indent="    ", subsequent_indent="    ")
     return "\n".join([*lines, "pub(crate) use {", *names, "};"])

@@ -59,6 +59,7 @@ void check_usage(const AppendOptions &options) {
                 option);
   }
   check_pair("--v", options.v, "--v-cache", options.v_cache);
+  check_pair("--k-rope", options.k_rope, "--k-rope-cache", options.k_rope_cache);
   check_pair("--q", options.q, "--q-out", options.q_out);
   if (options.new_cache.empty() || !options.compute_scales) {
     const char *const needed = "--new-cache and --compute-scales: it is about files of scales that are made";

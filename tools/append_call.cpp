@@ -55,6 +55,7 @@ void AppendCall::read_rows_of(const AppendOptions &options) {
   };
   args.k = read(options.k, &k);
   args.v = read(options.v, &v);
+  args.k_rope = read(options.k_rope, &k_rope);
   args.q = read(options.q, &q);
   if (!options.q_out.empty()) {
     q_out = make_array(q.type, q.shape);
@@ -76,6 +77,7 @@ void AppendCall::read_caches(const AppendOptions &options) {
   };
   args.k_cache = read(options.k_cache, as_k_, &k_cache);
   args.v_cache = read(options.v_cache, as_v_, &v_cache);
+  args.k_rope_cache = read(options.k_rope_cache, {"--k-rope-cache", ""}, &k_rope_cache);
 }
 
 void AppendCall::make_caches(const AppendOptions &options) {
@@ -89,6 +91,7 @@ void AppendCall::make_caches(const AppendOptions &options) {
   };
   args.k_cache = make(as_k_, args.k, &k_cache);
   if (args.v.data) args.v_cache = make(as_v_, args.v, &v_cache);
+  if (args.k_rope.data) args.k_rope_cache = make({"--k-rope-cache", ""}, args.k_rope, &k_rope_cache);
   if (!options.compute_scales) return;
   make_factors(options, args.k_cache, options.k_scale, &args.k_scale, &k_scale);
   make_factors(options, args.k_cache, options.k_zero, &args.k_zero, &k_zero);
@@ -139,7 +142,9 @@ void AppendCall::describe_attention(const AppendOptions &options) {
   desc.dtype_q = dtype_of_queries(args);
   desc.dtype_kv = args.k_cache.dtype;
   desc.dtype_v = args.v_cache.data ? args.v_cache.dtype : FA_DTYPE_DEFAULT;
-  desc.head_dim = args.k_cache.shape[3];
+  desc.head_dim = args.k_cache.shape[3] + args.k_rope_cache.shape[3];
+  desc.head_dim_rope = args.k_rope_cache.shape[3];
+  desc.dtype_k_rope = args.k_rope_cache.dtype;
   desc.head_dim_v = args.v_cache.data ? args.v_cache.shape[3] : 0;
   desc.num_threads = options.threads;
   if (options.compute_scales) args.flags |= FA_APPEND_COMPUTE_SCALES;
@@ -160,7 +165,7 @@ int64_t AppendCall::tokens() const {
 
 double AppendCall::bytes() const {
   int64_t head = 0;  // of a token
-  for (const fa_tensor *rows : {&args.k, &args.v, &args.k_cache, &args.v_cache}) {
+  for (const fa_tensor *rows : {&args.k, &args.v, &args.k_rope, &args.k_cache, &args.v_cache, &args.k_rope_cache}) {
     if (rows->data) head += reference::row_bytes(rows->dtype, rows->shape[3]);
   }
   for (const fa_tensor *factors : {&args.k_scale, &args.v_scale, &args.k_zero, &args.v_zero}) {

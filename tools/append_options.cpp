@@ -34,9 +34,8 @@ void define_append_options(Options *o, AppendOptions *a) {
   o->flag("--u2-as-bf16", a->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 
   o->group("The cache");
-  o->value("--new-cache", a->new_cache, "N,ROWS", "make the files first: N entries, or pages, of ROWS rows of 0");
-  o->choice("--dtype-kv", a->dtype_kv, storage_dtypes(), "TYPE",
-            "of the cache: i8, e4m3, e5m2, i4, u4, q8_0, q4_0 too; default: k's");
+  o->value("--new-cache", a->new_cache, "N,ROWS", "make the files first: N entries (pages) of ROWS rows of 0");
+  o->choice("--dtype-kv", a->dtype_kv, storage_dtypes(), "TYPE", "of the cache; i8,i4,u4,e4m3,e5m2,q8_0,q4_0: codes");
   o->choice("--dtype-v", a->dtype_v, storage_dtypes(), "TYPE", "of its values, where it differs from the keys'");
   define_tensors(o, a, {Form::factors});
   o->flag("--compute-scales", a->compute_scales, "compute scales and zeros of new tokens, and write them");

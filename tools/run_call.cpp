@@ -51,9 +51,18 @@ void RunCall::read_tensors(const RunOptions &options) {
   const StoredAs as_k = {"--dtype-kv", options.dtype_kv};
   args.k = read(options.k, as_k, &k);
   args.v = read(options.v, options.dtype_v.empty() ? as_k : StoredAs{"--dtype-v", options.dtype_v}, &v);
+  if (!options.k_rope.empty()) {
+    k_rope = read_rows(options.k_rope, form_, dtype);
+    check_packed(options.k_rope, k_rope, packed_k, "--cu-seqlens-k");
+    args.k_rope = view(&k_rope);
+  }
   const fa_tensor &tq = args.q, &tk = args.k, &tv = args.v;
-  if (tk.shape[3] != tq.shape[3])
+  if (tk.shape[3] + args.k_rope.shape[3] != tq.shape[3]) {
+    if (args.k_rope.data)
+      bad_input("{}: head dimension {}, and {}: {}; expected {} together, as {} has", options.k, tk.shape[3],
+                options.k_rope, args.k_rope.shape[3], tq.shape[3], options.q);
     bad_input("{}: head dimension {}; expected {}, as {} has", options.k, tk.shape[3], tq.shape[3], options.q);
+  }
   if (tk.shape[2] == 0 ? tq.shape[2] != 0 : tq.shape[2] % tk.shape[2] != 0)
     bad_input("{}: {} heads; expected a divisor of the {} heads of {}", options.k, tk.shape[2], tq.shape[2], options.q);
   if (!std::equal(tk.shape, tk.shape + 3, tv.shape))
@@ -69,6 +78,8 @@ void RunCall::describe_attention(const RunOptions &options) {
   desc.dtype_out = dtype_of_name(options.out_dtype);
   desc.head_dim = args.q.shape[3];
   desc.head_dim_v = args.v.shape[3];
+  desc.head_dim_rope = args.k_rope.shape[3];
+  desc.dtype_k_rope = args.k_rope.dtype;
   desc.mask = options.causal ? FA_MASK_CAUSAL : options.causal_top_left ? FA_MASK_CAUSAL_TOP_LEFT : FA_MASK_NONE;
   if (!options.window.empty()) {
     const std::vector<int64_t> window = parse_integers("--window", options.window, 2, 2, "LEFT,RIGHT (-1: open)");
@@ -111,8 +122,9 @@ void RunCall::read_sequences(const RunOptions &options) {
 }
 
 void RunCall::read_features(const RunOptions &options) {
-#define FA_TENSOR(name, access, presence, type, shape, ...)     \
-  if (schema::Presence::presence == schema::Presence::optional) \
+#define FA_TENSOR(name, access, presence, type, shape, ...)            \
+  if (schema::Presence::presence == schema::Presence::optional &&      \
+      schema::form_of(schema::ShapeRule::shape) != schema::Form::rows) \
     args.name = read_tensor(options.name, schema::TypeRule::type, schema::ShapeRule::shape, form_, &name);
   FA_RUN_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
 #undef FA_TENSOR

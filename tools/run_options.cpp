@@ -45,7 +45,7 @@ void define_tensors(Options *o, RunOptions *r) {
   o->choice("--dtype", r->dtype, compute_dtypes(), "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
   o->choice("--dtype-kv", r->dtype_kv, storage_dtypes(), "TYPE", "of k and v; i8,i4,u4,e4m3,e5m2,q8_0,q4_0: codes");
   o->choice("--dtype-v", r->dtype_v, storage_dtypes(), "TYPE", "of v, where it differs from k's");
-  define_optional(o, r, {schema::Form::factors});
+  define_optional(o, r, {schema::Form::rows, schema::Form::factors});
   o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
@@ -56,9 +56,11 @@ void define_attention(Options *o, RunOptions *r) {
   o->flag("--causal-top-left", r->causal_top_left, "causal; query 0 sees key 0 only");
   o->value("--window", r->window, "L,R", "keys before and after a query's position; -1: open");
   o->value("--chunk", r->chunk, "N", "attend within chunks of N positions");
-  o->value("--softcap", r->softcap, "X", "scores x become X tanh(x / X)");
-  o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias first");
-  o->value("--scale", r->scale, "X", "of scores; default: 1 / sqrt(dim)");
+  // One text: one entry of the help.
+  constexpr const char *of_scores = "of scores: X tanh(x / X); a factor, else 1 / sqrt(dim)";
+  o->value("--softcap", r->softcap, "X", of_scores);
+  o->value("--scale", r->scale, "X", of_scores);
+  o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias before the softcap");
   define_optional(o, r, {schema::Form::scores, schema::Form::per_head, schema::Form::tree, schema::Form::places});
 }
 

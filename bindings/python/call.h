@@ -1,5 +1,5 @@
-/* fa_forward, fa_backward and their like on views (arrays.py), in one step from Python: most of a small call would be the making of
- * an fa_forward_args, field by field. */
+/* fa_forward, fa_backward and their like on views (arrays.py), in one step from Python: most of a small call would be
+ * the making of an fa_forward_args, field by field. */
 #ifndef LIBFA_PYTHON_CALL_H
 #define LIBFA_PYTHON_CALL_H
 
@@ -13,9 +13,9 @@
 
 /* How the dimensions of a view become those of an fa_tensor. */
 typedef enum {
-  HEADS,   /* (batch, sequence, heads, dim), or with heads first; packed without the batch */
-  ROWS,    /* (batch, heads, rows), with a fourth dimension of one or without; packed (heads, rows) */
-  SCORES,  /* (batch, heads, queries, keys), or the last of these, which are repeated */
+  HEADS,    /* (batch, sequence, heads, dim), or with heads first; packed without the batch */
+  ROWS,     /* (batch, heads, rows), with a fourth dimension of one or without; packed (heads, rows) */
+  SCORES,   /* (batch, heads, queries, keys), or the last of these, which are repeated */
   PER_HEAD, /* (batch, heads) or (heads), with dimensions of one or without; so are block tables and a number a row */
   TABLE     /* (positions, numbers) */
 } view_role;
@@ -164,9 +164,9 @@ static int read_rest(PyObject *tuple, void *begin) {
 
 static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
                          int heads_first, PyObject *tensors, PyObject *rest) {
-  static const view_field fields[] = {FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
-                                          FA_QUANTISED_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
-                                              FA_TREE_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
+  static const view_field fields[] = {
+      FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING) FA_QUANTISED_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
+          FA_TREE_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING) FA_ROPE_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
   fa_forward_args args;
   fa_forward_args_init(&args, sizeof args);
   if (q == Py_None || k == Py_None || v == Py_None || out == Py_None) {
@@ -256,9 +256,8 @@ static PyObject *append(const fa_op *op, PyObject *tensors, PyObject *rest) {
   fa_append_args args;
   fa_append_args_init(&args, sizeof args);
   if (!read_views(tensors, fields, sizeof fields / sizeof *fields, 0, &args)) return NULL;
-  if (!PyTuple_Check(rest) ||
-      !PyArg_ParseTuple(rest, "KKKKKLLIK:rest", &arrays[0], &arrays[1], &arrays[2], &arrays[3], &arrays[4], &num_seqs,
-                        &max_seqlen_new, &args.flags, &stream)) {
+  if (!PyTuple_Check(rest) || !PyArg_ParseTuple(rest, "KKKKKLLIK:rest", &arrays[0], &arrays[1], &arrays[2], &arrays[3],
+                                                &arrays[4], &num_seqs, &max_seqlen_new, &args.flags, &stream)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected a tuple of the call's arrays and numbers");
     return NULL;
   }

@@ -64,16 +64,19 @@ struct CachedRows {
   const View &view;
   const Factors &scale, &zero;
   int32_t dtype;
+  const View &rope;  // their elements from `dim` on; null: there are none
+  int32_t dim, rope_dtype;
 
   __device__ static CachedRows keys(const QuantisedParams &p) {
-    return {p.k, p.factors[k_scale], p.factors[k_zero], p.kv_dtype};
+    return {p.k, p.factors[k_scale], p.factors[k_zero], p.kv_dtype, p.k_rope, p.k_dim, p.k_rope_dtype};
   }
   __device__ static CachedRows values(const QuantisedParams &p) {
-    return {p.v, p.factors[v_scale], p.factors[v_zero], p.v_dtype};
+    return {p.v, p.factors[v_scale], p.factors[v_zero], p.v_dtype, p.k_rope, p.head_dim_v, p.k_rope_dtype};
   }
 
   /// Element d of key `key`.
   __device__ float element(const Params &p, const Sequence &s, int32_t key, int32_t head, int32_t d) const {
+    if (d >= dim) return load_element(key_row(p, rope, s, key, head) + (d - dim) * rope.stride[3], rope_dtype);
     float x = load_code(key_row(p, view, s, key, head), view.stride[3], dtype, d);
     if (zero.data) x -= load_factor(p, zero, s, key, head, d);
     if (scale.data) x *= load_factor(p, scale, s, key, head, d);

@@ -28,7 +28,7 @@ struct CodeStream {
 
 /// A call of fa_append into a cache whose k or v is quantised.
 struct AppendCodesParams : AppendParams {
-  CodeStream codes[2];  // k_stream, v_stream
+  CodeStream codes[2];  // k_stream, v_stream; streams after them are never codes
 };
 
 static_assert(sizeof(AppendCodesParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");

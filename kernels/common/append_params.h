@@ -20,7 +20,7 @@ struct RowStream {
   FastDivmod by_items, by_heads;
 };
 
-enum AppendStream { k_stream, v_stream, q_stream, append_streams };
+enum AppendStream { k_stream, v_stream, k_rope_stream, q_stream, append_streams };
 
 /// A call of fa_append. Of Params it has block_table, leftpad_k, kv_batch_idx, batch, rows_q and page_size; schedule is
 /// that of the launch.

@@ -54,10 +54,13 @@ struct Factors : View {
 
 enum FactorKind : int32_t { k_scale, v_scale, k_zero, v_zero };
 
-/// A call with keys and values that are (code - zero) * scale, or numbers. Attention::kv_dtype is the type of k.
+/// A call with keys and values that are (code - zero) * scale, or numbers; or with keys in two parts.
+/// Attention::kv_dtype is the type of k.
 struct QuantisedParams : Params {
-  Factors factors[4];  // by FactorKind
-  int32_t v_dtype;     // Dtype or CodeDtype
+  Factors factors[4];           // by FactorKind
+  int32_t v_dtype;              // Dtype or CodeDtype
+  View k_rope;                  // the elements of keys from k_dim on; null: k has all
+  int32_t k_dim, k_rope_dtype;  // the latter a Dtype
 };
 
 static_assert(sizeof(QuantisedParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");
@@ -70,6 +73,9 @@ struct QuantisedFamily : Family {
 
   /// Why it does not support a call's scales and zeros; nullptr when it does.
   const char *(*unsupported_factors_reason)(const QuantisedParams &call);
+
+  /// Whether it reads keys in two parts.
+  bool reads_two_parts = false;
 };
 
 }  // namespace fa::kernels

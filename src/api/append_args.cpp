@@ -59,6 +59,13 @@ bool check_rotary(const fa_append_args &args) {
                 args.flags);
 }
 
+bool check_parts(const Attention &attention, const fa_append_args &args) {
+  if (attention.head_dim_rope != 0 || (!args.k_rope.data && !args.k_rope_cache.data)) return true;
+  return refuse(
+      "args.%s is given, but desc.head_dim_rope is 0; expected the number of a key's last elements that it has",
+      args.k_rope.data ? "k_rope" : "k_rope_cache");
+}
+
 bool read_numbers(const fa_append_args &args, AppendCall *call) {
   call->stream = args.stream;
   call->computes_scales = args.flags & FA_APPEND_COMPUTE_SCALES;
@@ -81,8 +88,8 @@ bool read_args(const Attention &attention, const fa_append_args *args, Purpose p
   const fa_append_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
-  return check_places(*a) && read_numbers(*a, call) && check_rotary(*a) && read_arrays(*a, call) &&
-         read_tensors(attention, *a, purpose, call) && read_factors(*a, purpose, call) &&
+  return check_places(*a) && check_parts(attention, *a) && read_numbers(*a, call) && check_rotary(*a) &&
+         read_arrays(*a, call) && read_tensors(attention, *a, purpose, call) && read_factors(*a, purpose, call) &&
          (purpose == Purpose::size || (read_workspace(*a, call) && check_overlap(*a, *call)));
 }
 

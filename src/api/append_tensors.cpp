@@ -27,22 +27,29 @@ class Reader {
 
  private:
   Shape shape(ShapeRule rule) const {
-    const Dim dim = exactly(a_.head_dim, "desc.head_dim"), dim_v = exactly(a_.head_dim_v, "desc.head_dim_v");
-    const int64_t(&k)[4] = args_.k.shape, (&cache)[4] = args_.k_cache.shape, (&q)[4] = args_.q.shape;
+    const Dim dim = exactly(a_.head_dim, "desc.head_dim"), dim_k = exactly(a_.head_dim_k(), name_of_dim_k(a_)),
+              dim_rope = exactly(a_.head_dim_rope, "desc.head_dim_rope"),
+              dim_v = exactly(a_.head_dim_v, "desc.head_dim_v");
+    const int64_t (&k)[4] = args_.k.shape, (&cache)[4] = args_.k_cache.shape, (&q)[4] = args_.q.shape;
     switch (rule) {
       case ShapeRule::new_keys:
-        return {batch(), any("new tokens"), any("heads"), dim};
+        return {batch(), any("new tokens"), any("heads"), dim_k};
       case ShapeRule::new_values:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"), dim_v};
       case ShapeRule::pages:
         return {exactly(c_.batch, "sequences"), any("pages of a sequence"), one, one};
       case ShapeRule::keys:
-        return {entries(), rows(), exactly(c_.heads_kv, "heads, as k"), dim};
+        return {entries(), rows(), exactly(c_.heads_kv, "heads, as k"), dim_k};
       case ShapeRule::values:
         return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"), exactly(c_.heads_kv, "heads, as k"),
                 dim_v};
+      case ShapeRule::new_rope_keys:
+        return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"), dim_rope};
+      case ShapeRule::rope_keys:
+        return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"), exactly(c_.heads_kv, "heads, as k"),
+                dim_rope};
       case ShapeRule::of_keys:
-        return factors(a_.head_dim, "groups of channels: a divisor of desc.head_dim");
+        return factors(a_.head_dim_k(), "groups of channels: a divisor of the elements of a row of k_cache");
       case ShapeRule::of_values:
         return factors(a_.head_dim_v, "groups of channels: a divisor of desc.head_dim_v");
       case ShapeRule::queries:
@@ -164,6 +171,23 @@ bool check_values(const fa_append_args &args, const AppendCall &call) {
                 args.v.data ? "v" : "v_cache", args.v.data ? "v_cache" : "v");
 }
 
+/// Both parts of keys, or one where there is one; and pairs of one part alone.
+bool check_rope(const fa_append_args &args, Purpose purpose, const AppendCall &call) {
+  const int64_t rope = call.attention->head_dim_rope, rotated = 2 * call.rotary_pairs;
+  if (rope == 0) return true;
+  const bool any = args.k.shape[0] * call.rows_new * call.heads_kv != 0;
+  if (purpose == Purpose::run && any && !(call.k_rope && call.k_rope_cache)) {
+    return refuse("args.%s.data is NULL, but desc.head_dim_rope is %lld; expected both k_rope and k_rope_cache",
+                  call.k_rope ? "k_rope_cache" : "k_rope", ll{rope});
+  }
+  const int64_t one_part = call.rotates_tail ? rope : call.attention->head_dim_k();
+  if (rotated <= one_part) return true;
+  return refuse(
+      "args.rotary_cos.shape[3] is %lld, so that %lld elements of a row are rotated, but %s has %lld of them "
+      "(desc.head_dim_rope is %lld); expected pairs of one part of a key",
+      ll{call.rotary_pairs}, ll{rotated}, call.rotates_tail ? "k_rope" : "k", ll{one_part}, ll{rope});
+}
+
 }  // namespace
 
 template <>
@@ -173,7 +197,7 @@ bool read_tensors(const Attention &attention, const fa_append_args &args, Purpos
   for (const auto &field : Fields<AppendCall>::tensors) {
     if (!reader.read(field)) return false;
   }
-  return check_values(args, *call);
+  return check_values(args, *call) && check_rope(args, purpose, *call);
 }
 
 }  // namespace fa::api

@@ -33,6 +33,10 @@ bool check_combinations(const Attention &attention, const fa_forward_args &args)
         "FA_MASK_CAUSAL or "
         "FA_MASK_CAUSAL_TOP_LEFT");
   }
+  if (args.k_rope.data && attention.head_dim_rope == 0) {
+    return refuse(
+        "args.k_rope is given, but desc.head_dim_rope is 0; expected the number of a key's last elements that it has");
+  }
   if (args.tree_depth.data && !args.tree_mask.data) {
     return refuse("args.tree_depth without args.tree_mask; expected the tree whose tokens have these depths");
   }
@@ -42,6 +46,13 @@ bool check_combinations(const Attention &attention, const fa_forward_args &args)
                   args.num_splits);
   }
   return true;
+}
+
+/// Keys whose last elements are missing.
+bool check_rope(const ForwardCall &call, Purpose purpose) {
+  if (purpose == Purpose::size || call.attention->head_dim_rope == 0 || !call.k || call.k_rope) return true;
+  return refuse("args.k_rope.data is NULL, but desc.head_dim_rope is %lld; expected the last %lld elements of each key",
+                ll{call.attention->head_dim_rope}, ll{call.attention->head_dim_rope});
 }
 
 bool read_numbers(const fa_forward_args &args, ForwardCall *problem) {
@@ -60,7 +71,8 @@ bool read_args(const Attention &attention, const fa_forward_args *args, Purpose 
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
-         read_tensors(attention, *a, purpose, problem) && read_factors(*a, purpose, problem) &&
+         read_tensors(attention, *a, purpose, problem) && check_rope(*problem, purpose) &&
+         read_factors(*a, purpose, problem) &&
          (purpose == Purpose::size || (read_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 

@@ -59,6 +59,9 @@ bool check_types(const Attention &a) {
     return refuse("%s is %s, but fa_backward does not support a quantised %s; expected FA_F32, FA_F16 or FA_BF16",
                   type.field, dtype_name(type.dtype), type.name);
   }
+  if (a.head_dim_rope != 0)
+    return refuse("desc.head_dim_rope is %lld, but fa_backward does not support keys in two parts; expected 0",
+                  ll{a.head_dim_rope});
   if (a.v_dtype == a.kv_dtype) return true;
   return refuse("desc.dtype_v is %s, and desc.dtype_kv %s; fa_backward expects one type of k and v",
                 dtype_name(a.v_dtype), dtype_name(a.kv_dtype));

@@ -31,6 +31,8 @@ bool check_dtypes(const fa_desc &d, Attention *a) {
   return resolve_dtype("desc", "dtype_q", d.dtype_q, FA_DTYPE_DEFAULT, float_types, "it has no default", &a->q_dtype) &&
          resolve_dtype("desc", "dtype_kv", d.dtype_kv, a->q_dtype, cache_types, "or 0: as dtype_q", &a->kv_dtype) &&
          resolve_dtype("desc", "dtype_v", d.dtype_v, a->kv_dtype, cache_types, "or 0: as dtype_kv", &a->v_dtype) &&
+         resolve_dtype("desc", "dtype_k_rope", d.dtype_k_rope, a->q_dtype, float_types, "or 0: as dtype_q",
+                       &a->k_rope_dtype) &&
          resolve_dtype("desc", "dtype_out", d.dtype_out, a->q_dtype, float_types, "or 0: as dtype_q", &a->out_dtype);
 }
 
@@ -44,7 +46,8 @@ bool check_row(const char *field, int64_t dim, const char *type_field, fa_dtype 
 
 bool check_rows(const fa_desc &d, const Attention &a) {
   const char *type_of_v = d.dtype_v != FA_DTYPE_DEFAULT ? "desc.dtype_v" : "desc.dtype_kv";
-  return check_row("desc.head_dim", d.head_dim, "desc.dtype_kv", a.kv_dtype) &&
+  return check_row(d.head_dim_rope ? "desc.head_dim less desc.head_dim_rope" : "desc.head_dim",
+                   d.head_dim - d.head_dim_rope, "desc.dtype_kv", a.kv_dtype) &&
          check_row(d.head_dim_v ? "desc.head_dim_v" : "desc.head_dim", d.head_dim_v ? d.head_dim_v : d.head_dim,
                    type_of_v, a.v_dtype);
 }
@@ -57,7 +60,8 @@ bool check_ranges(const fa_desc &d) {
          in_range("desc.head_dim_v", d.head_dim_v, 0, FA_MAX_HEAD_DIM, "elements of a row of v; 0 means as head_dim") &&
          in_range("desc.attention_chunk", d.attention_chunk, 0, INT64_MAX, "positions; 0 means no chunks") &&
          in_range("desc.num_threads", d.num_threads, 0, FA_MAX_THREADS, "0 means the CPUs of the process") &&
-         in_range("desc.reserved", d.reserved, 0, 0);
+         in_range("desc.head_dim_rope", d.head_dim_rope, 0, d.head_dim - 1,
+                  "elements of a row of k_rope, fewer than desc.head_dim; 0 means that k has all");
 }
 
 bool check_floats(const fa_desc &d) {
@@ -95,6 +99,7 @@ void store(const fa_desc &d, Attention *a) {
   a->mask = d.mask;
   a->head_dim = d.head_dim;
   a->head_dim_v = d.head_dim_v ? d.head_dim_v : d.head_dim;
+  a->head_dim_rope = d.head_dim_rope;
   a->window_left = window(d.window_left);
   a->window_right = window(d.window_right);
   a->chunk = std::min(d.attention_chunk, everything);

@@ -40,7 +40,7 @@ bool read_numbers(const fa_merge_args &args, MergeCall *call) {
 }
 
 bool read_results(const Attention &attention, const fa_merge_args &args, Purpose purpose, MergeCall *call) {
-  const int64_t(&n)[4] = args.out.shape;
+  const int64_t (&n)[4] = args.out.shape;
   const Shape out = {any("sequences"), any("queries"), any("heads"), exactly(attention.head_dim_v, "desc.head_dim_v")};
   const Use use = {.written = true, .data = purpose == Purpose::run};
   if (!read_tensor("args.out", args.out, use, just(attention.out_dtype, "desc.dtype_out"), out, &call->out))
@@ -55,7 +55,7 @@ bool read_results(const Attention &attention, const fa_merge_args &args, Purpose
 }
 
 bool read_parts(const Attention &attention, const fa_merge_args &args, Purpose purpose, MergeCall *call) {
-  const int64_t(&n)[4] = args.out.shape;
+  const int64_t (&n)[4] = args.out.shape;
   const Use use = {.written = false, .data = purpose == Purpose::run};
   const Shape out = {exactly(n[0], "as out"), exactly(n[1], "as out"), exactly(n[2], "as out"),
                      exactly(n[3], "as out")};

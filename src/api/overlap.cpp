@@ -104,10 +104,7 @@ bool is_in_place(const AppendCall &call, View AppendCall::*input) {
 /// Calls f(field) for every field of a table. Inlined for each, so that the field is a constant.
 template <const auto &fields, class F>
 [[gnu::always_inline]] inline void each(F f) {
-  [&]<size_t... i>(std::index_sequence<i...>) {
-    (f(fields[i]), ...);
-  }
-  (std::make_index_sequence<std::size(fields)>());
+  [&]<size_t... i>(std::index_sequence<i...>) { (f(fields[i]), ...); }(std::make_index_sequence<std::size(fields)>());
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ bool read_all(const Quantised &k, const Quantised &v, const Args &args, FactorCh
 
 bool read_factors(const fa_forward_args &args, Purpose purpose, ForwardCall *call) {
   const Attention &a = *call->attention;
-  const Quantised k = {"k", "desc.dtype_kv", a.kv_dtype, bool(call->k), "desc.head_dim", a.head_dim};
+  const Quantised k = {"k", "desc.dtype_kv", a.kv_dtype, bool(call->k), name_of_dim_k(a), a.head_dim_k()};
   const Quantised v = {"v", "desc.dtype_v", a.v_dtype, bool(call->v), "desc.head_dim_v", a.head_dim_v};
   return read_all(k, v, args, &call->channels) && check_scale(k, purpose, {"args.k_scale", args.k_scale}) &&
          check_scale(v, purpose, {"args.v_scale", args.v_scale});
@@ -105,7 +105,7 @@ bool read_factors(const fa_forward_args &args, Purpose purpose, ForwardCall *cal
 bool read_factors(const fa_append_args &args, Purpose purpose, AppendCall *call) {
   const Attention &a = *call->attention;
   const bool has_v = args.v_cache.data != nullptr;
-  const Quantised k = {"k_cache", "desc.dtype_kv", a.kv_dtype, bool(call->k), "desc.head_dim", a.head_dim};
+  const Quantised k = {"k_cache", "desc.dtype_kv", a.kv_dtype, bool(call->k), name_of_dim_k(a), a.head_dim_k()};
   const Quantised v = {"v_cache", "desc.dtype_v", a.v_dtype, bool(call->v), "desc.head_dim_v", a.head_dim_v};
   if (call->computes_scales && !is_quantised(a.kv_dtype) && !(has_v && is_quantised(a.v_dtype)))
     return refuse(

@@ -25,6 +25,11 @@ inline bool in_range(const char *field, int64_t value, int64_t low, int64_t high
   return refuse("%s is %lld; expected %lld .. %lld%s%s", field, ll{value}, ll{low}, ll{high}, *note ? ": " : "", note);
 }
 
+/// The name of Attention::head_dim_k.
+inline const char *name_of_dim_k(const Attention &a) {
+  return a.head_dim_rope != 0 ? "desc.head_dim less desc.head_dim_rope" : "desc.head_dim";
+}
+
 /// A set of dtypes, one bit each.
 using DtypeSet = uint32_t;
 

@@ -75,19 +75,22 @@ class Reader {
   [[gnu::always_inline]] Types types(TypeRule rule) const { return types_of(rule, a_, p_.bias.dtype); }
 
   [[gnu::always_inline]] Shape shape(ShapeRule rule) const {
-    const int64_t(&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
+    const int64_t (&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
     switch (rule) {
       case ShapeRule::queries:
         return {batch(), any("queries"), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
       case ShapeRule::pages:
         return {exactly(p_.batch, "sequences"), any("pages of a sequence"), one, one};
       case ShapeRule::keys:
-        return {batch_k(), rows_k(), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
+        return {batch_k(), rows_k(), any("heads"), exactly(a_.head_dim_k(), name_of_dim_k(a_))};
       case ShapeRule::values:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
                 exactly(a_.head_dim_v, "desc.head_dim_v")};
+      case ShapeRule::rope_keys:
+        return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
+                exactly(a_.head_dim_rope, "desc.head_dim_rope")};
       case ShapeRule::of_keys:
-        return factors(a_.head_dim, "as k", "groups of channels: a divisor of desc.head_dim");
+        return factors(a_.head_dim_k(), "as k", "groups of channels: a divisor of the elements of a row of k");
       case ShapeRule::of_values:
         return factors(a_.head_dim_v, "as v", "groups of channels: a divisor of desc.head_dim_v");
       case ShapeRule::as_q:
@@ -122,6 +125,7 @@ class Reader {
         return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
       case ShapeRule::new_keys:  // these are fa_append's: append_tensors.cpp
       case ShapeRule::new_values:
+      case ShapeRule::new_rope_keys:
       case ShapeRule::new_places:
       case ShapeRule::query_places:
       case ShapeRule::rotary:
@@ -148,7 +152,7 @@ class Reader {
 
   /// The shape of scales and zeros.
   Shape factors(int64_t dim, const char *as, const char *groups) const {
-    const int64_t(&k)[4] = args_.k.shape;
+    const int64_t (&k)[4] = args_.k.shape;
     return {repeatable(k[0], k[0], as), repeatable(k[1], k[1], as), repeatable(k[2], k[2], as), Dim{1, dim, groups}};
   }
 
@@ -211,8 +215,7 @@ bool read_tensors(const Attention &attention, const Args &args, Purpose purpose,
   constexpr auto &fields = Fields<Call>::tensors;
   return [&]<size_t... i>(std::index_sequence<i...>) {
     return (reader.read(fields[i]) && ...);
-  }
-  (std::make_index_sequence<std::size(fields)>());
+  }(std::make_index_sequence<std::size(fields)>());
 }
 
 // The operations whose calls are Inputs.

@@ -15,6 +15,8 @@ namespace fa::api {
       return just(a.kv_dtype, "desc.dtype_kv");
     case TypeRule::as_desc_v:
       return just(a.v_dtype, "desc.dtype_v or, by default, desc.dtype_kv");
+    case TypeRule::as_desc_k_rope:
+      return just(a.k_rope_dtype, "desc.dtype_k_rope or, by default, desc.dtype_q");
     case TypeRule::as_desc_out:
       return just(a.out_dtype, "desc.dtype_out");
     case TypeRule::f32:

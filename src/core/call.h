@@ -21,6 +21,8 @@ struct Attention {
   fa_mask mask = FA_MASK_NONE;
   int64_t head_dim = 0;
   int64_t head_dim_v = 0;
+  int64_t head_dim_rope = 0;  // the last elements of keys, which k_rope has
+  fa_dtype k_rope_dtype = FA_F32;
   int64_t window_left = -1;   // -1: open
   int64_t window_right = -1;  // -1: open
   int64_t chunk = 0;          // 0: none
@@ -32,6 +34,9 @@ struct Attention {
   int32_t num_threads = 0;  // 0: the engine's default
   fa_parallel_for parallel_for = nullptr;
   void *parallel_for_user = nullptr;
+
+  /// The elements of a key that k has.
+  int64_t head_dim_k() const { return head_dim - head_dim_rope; }
 };
 
 /// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0, as has the last one of a packed type;
@@ -95,6 +100,8 @@ struct ForwardCall : Inputs, Execution {
 
   FA_TREE_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
+  FA_ROPE_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
   FA_FORWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
   bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }
@@ -154,6 +161,10 @@ struct AppendCall : Execution {
   FA_APPEND_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
   bool writes_nothing() const { return !k && !q_out; }
+
+  /// Pairs of a row of k, and of k_rope.
+  int64_t pairs_of_k() const { return attention->head_dim_rope != 0 && rotates_tail ? 0 : rotary_pairs; }
+  int64_t pairs_of_k_rope() const { return rotates_tail ? rotary_pairs : 0; }
 };
 
 #undef FA_VIEW

@@ -58,6 +58,12 @@ struct Columns {
   }
 };
 
+/// Rows of new tokens, or of queries, where they go, and how many pairs of a row are rotated.
+struct Stream {
+  const View &from, &to;
+  int64_t dim, pairs;
+};
+
 /// Consecutive tokens that go to consecutive rows of the cache.
 struct Run {
   int64_t entry, row, tokens;
@@ -66,7 +72,8 @@ struct Run {
 
 /// The bytes of one head of a token in the cache.
 int64_t bytes_of_row(const Attention &a) {
-  return row_bytes(a.kv_dtype, a.head_dim) + row_bytes(a.v_dtype, a.head_dim_v);
+  return row_bytes(a.kv_dtype, a.head_dim_k()) + row_bytes(a.k_rope_dtype, a.head_dim_rope) +
+         row_bytes(a.v_dtype, a.head_dim_v);
 }
 
 /// The scales and zeros of a tensor of the cache.
@@ -98,6 +105,7 @@ class Worker {
       const Run run = run_at(t, i);
       if (!run.skipped && is_mine(run, t, i)) {
         write_keys(run, t, i);
+        if (c_.k_rope) write_rope(run, t, i);
         if (c_.v) write_values(run, t, i);
       }
       i += run.tokens;
@@ -106,27 +114,31 @@ class Worker {
 
   void write_keys(const Run &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = c_.channels;
-    const int64_t dim = c_.attention->head_dim;
+    const Stream stream = {c_.k, c_.k_cache, c_.attention->head_dim_k(), c_.pairs_of_k()};
     if (is_quantised(c_.k_cache.dtype))
-      return quantise({c_.k, c_.k_cache, 0, dim}, {c_.k_scale, c_.k_zero, channels.k_scale, channels.k_zero}, true, run,
-                      t, i);
-    write(c_.k, c_.k_cache, c_.k_cache.at(run.entry, run.row, 0), dim, t, i, run.tokens);
+      return quantise(stream, {c_.k_scale, c_.k_zero, channels.k_scale, channels.k_zero}, run, t, i);
+    write(stream, c_.k_cache.at(run.entry, run.row, 0), t, i, run.tokens);
+  }
+
+  void write_rope(const Run &run, const NewTokens &t, int64_t i) const {
+    write({c_.k_rope, c_.k_rope_cache, c_.attention->head_dim_rope, c_.pairs_of_k_rope()},
+          c_.k_rope_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
   void write_values(const Run &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = c_.channels;
-    const Columns all = {c_.v, c_.v_cache, 0, c_.attention->head_dim_v};
+    const Stream stream = {c_.v, c_.v_cache, c_.attention->head_dim_v, 0};
     if (is_quantised(c_.v_cache.dtype))
-      return quantise(all, {c_.v_scale, c_.v_zero, channels.v_scale, channels.v_zero}, false, run, t, i);
-    write_plain(all, c_.v.at(t.batch, t.first + i, 0), c_.v_cache.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+      return quantise(stream, {c_.v_scale, c_.v_zero, channels.v_scale, channels.v_zero}, run, t, i);
+    write(stream, c_.v_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
   /// A run's rows as codes.
-  void quantise(const Columns &all, const Factors &factors, bool rotated, const Run &run, const NewTokens &t,
-                int64_t i) const {
-    const int64_t pairs = rotated ? c_.rotary_pairs : 0, first = c_.rotates_tail ? all.dim - 2 * pairs : 0;
-    const Box box =
-        all.box(all.from.at(t.batch, t.first + i, 0), all.to.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+  void quantise(const Stream &stream, const Factors &factors, const Run &run, const NewTokens &t, int64_t i) const {
+    const auto &[from, to, dim, pairs] = stream;
+    const int64_t first = c_.rotates_tail ? dim - 2 * pairs : 0;
+    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to.at(run.entry, run.row, 0),
+                                                  run.tokens, c_.heads_kv);
     const auto of_token = [&](const View &view, int64_t channels, int64_t n) {
       char *const at = view ? view.at(run.entry, run.row + n, 0) : nullptr;
       return TokenFactor{at, view.stride[2], view.stride[3], view.dtype, channels};
@@ -189,14 +201,14 @@ class Worker {
   void rotate_queries(const NewTokens &t) const {
     const int64_t queries = queries_of(c_, t), before = (t.batch * c_.rows_q + t.first) % workers_;
     for (int64_t i = (worker_ - before + workers_) % workers_; i < queries; i += workers_)
-      write(c_.q, c_.q_out, c_.q_out.at(t.batch, t.first + i, 0), c_.attention->head_dim, t, i, 1);
+      write({c_.q, c_.q_out, c_.attention->head_dim, c_.rotary_pairs}, c_.q_out.at(t.batch, t.first + i, 0), t, i, 1);
   }
 
-  /// Rows i .. i + tokens - 1 of k or q, their columns with pairs rotated.
-  void write(const View &from, const View &to, char *to_row, int64_t dim, const NewTokens &t, int64_t i,
-             int64_t tokens) const {
+  /// Rows i .. i + tokens - 1 of a stream, their columns with pairs rotated.
+  void write(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
+    const auto &[from, to, dim, pairs] = stream;
     const bool of_q = &from == &c_.q;
-    const int64_t heads = of_q ? c_.heads_q : c_.heads_kv, rotated = 2 * c_.rotary_pairs;
+    const int64_t heads = of_q ? c_.heads_q : c_.heads_kv, rotated = 2 * pairs;
     const int64_t first = c_.rotates_tail ? dim - rotated : 0;
     const char *const from_row = from.at(t.batch, t.first + i, 0);
     if (first > 0) write_plain({from, to, 0, first}, from_row, to_row, tokens, heads);

@@ -28,6 +28,7 @@ const char *supports_all(const Kernel &, const Attention &, Reason *) {
 [[maybe_unused]] const char *needs_bf16(const Kernel &, const Attention &attention, Reason *) {
   if (attention.q_dtype != FA_BF16 || attention.kv_dtype != FA_BF16 || attention.v_dtype != FA_BF16)
     return "q, k and v are not all bf16";
+  if (attention.head_dim_rope != 0) return "keys are in two parts";
   return nullptr;
 }
 

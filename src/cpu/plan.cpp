@@ -50,7 +50,7 @@ const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &ke
 /// together, as rows of one head are far apart.
 bool heads_interleaved(const ForwardCall &p) {
   const Attention &a = *p.attention;
-  return p.heads_kv > 1 && p.k.stride[2] == row_bytes(p.k.dtype, a.head_dim) && p.k.stride[1] > p.k.stride[2] &&
+  return p.heads_kv > 1 && p.k.stride[2] == row_bytes(p.k.dtype, a.head_dim_k()) && p.k.stride[1] > p.k.stride[2] &&
          p.v.stride[2] == row_bytes(p.v.dtype, a.head_dim_v) && p.v.stride[1] > p.v.stride[2];
 }
 

@@ -22,6 +22,8 @@ struct KeyStream {
   CacheRows k, v;
   Pages pages;
   RowFactors k_factors, v_factors;
+  CacheRows k_rope = {};  // of keys in two parts: the last k_rope_dim elements
+  int64_t k_rope_dim = 0;
 };
 
 /// One query row: its data, the keys it attends, its outputs. Pointers of absent features are null.

@@ -178,6 +178,9 @@ class Worker {
                   pages_of(p, plan.sequence, sequence_index(plan)),
                   {factors(plan, at, p.k_scale, p.channels.k_scale), factors(plan, at, p.k_zero, p.channels.k_zero)},
                   {factors(plan, at, p.v_scale, p.channels.v_scale), factors(plan, at, p.v_zero, p.channels.v_zero)}};
+    if (p.k_rope)
+      tile_.keys.k_rope = cache_rows(p, p.k_rope, plan.sequence, at.head),
+      tile_.keys.k_rope_dim = attention_.head_dim_rope;
     tile_.new_keys = new_keys_of(p, plan.sequence);
     for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;

@@ -49,8 +49,10 @@ kernels::AppendParams params_of(const AppendCall &c) {
   static_cast<kernels::Attention &>(s) = attention_of(a);
   const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch;
   s.stream[kernels::k_stream] =
-      stream_of(c.k, c.k_cache, entries * c.rows_new, c.heads_kv, a.head_dim, c.rotary_pairs, c.rotates_tail);
+      stream_of(c.k, c.k_cache, entries * c.rows_new, c.heads_kv, a.head_dim_k(), c.pairs_of_k(), c.rotates_tail);
   s.stream[kernels::v_stream] = stream_of(c.v, c.v_cache, entries * c.rows_new, c.heads_kv, a.head_dim_v, 0, false);
+  s.stream[kernels::k_rope_stream] = stream_of(c.k_rope, c.k_rope_cache, entries * c.rows_new, c.heads_kv,
+                                               a.head_dim_rope, c.pairs_of_k_rope(), c.rotates_tail);
   s.stream[kernels::q_stream] =
       stream_of(c.q, c.q_out, entries * c.rows_q, c.heads_q, a.head_dim, c.rotary_pairs, c.rotates_tail);
   s.rotary_cos = view_of(c.rotary_cos);
@@ -137,7 +139,7 @@ void set_codes(const AppendCall &c, kernels::AppendCodesParams *s) {
   const auto set = [&](const Codes &codes, kernels::AppendStream which) {
     set_codes(c, codes, rows, &s->stream[which], &s->codes[which]);
   };
-  set({c.k_cache, c.k_scale, c.k_zero, c.channels.k_scale, c.channels.k_zero, a.head_dim}, kernels::k_stream);
+  set({c.k_cache, c.k_scale, c.k_zero, c.channels.k_scale, c.channels.k_zero, a.head_dim_k()}, kernels::k_stream);
   set({c.v_cache, c.v_scale, c.v_zero, c.channels.v_scale, c.channels.v_zero, a.head_dim_v}, kernels::v_stream);
 }
 

@@ -296,6 +296,9 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
   const kernels::Attention a = attention_of(attention);
   if (const kernels::QuantisedFamily *codes = row.first->codes) {
     if (const char *why = codes->unsupported_types_reason(a, attention.v_dtype)) return why;
+    if (attention.head_dim_rope != 0 && !codes->reads_two_parts) return "its kernels do not read keys in two parts";
+  } else if (attention.head_dim_rope != 0) {
+    return "its kernels do not read keys in two parts";
   } else if (is_quantised(attention.kv_dtype)) {
     return reason(room, "its kernels do not read k of %s", dtype_name(attention.kv_dtype));
   } else if (is_quantised(attention.v_dtype)) {

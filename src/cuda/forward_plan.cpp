@@ -207,6 +207,9 @@ kernels::QuantisedParams params_of(const ForwardCall &p) {
   s.tree_mask = view_of(p.tree_mask), s.tree_depth = view_of(p.tree_depth);
   set_inputs(p, &s);
   s.v_dtype = p.attention->v_dtype;
+  s.k_rope = view_of(p.k_rope);
+  s.k_rope_dtype = p.attention->k_rope_dtype;
+  s.k_dim = static_cast<int32_t>(p.attention->head_dim_k());
   s.factors[kernels::k_scale] = factors_of(p.k_scale, p.channels.k_scale);
   s.factors[kernels::v_scale] = factors_of(p.v_scale, p.channels.v_scale);
   s.factors[kernels::k_zero] = factors_of(p.k_zero, p.channels.k_zero);

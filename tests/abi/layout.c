@@ -18,7 +18,7 @@ AT(fa_tensor, stride, 40);
 AT(fa_tensor, dtype, 72);
 AT(fa_tensor, reserved, 76);
 
-HOLDS(sizeof(fa_desc) == 112);
+HOLDS(sizeof(fa_desc) == 120);
 AT(fa_desc, struct_size, 0);
 AT(fa_desc, device, 8);
 AT(fa_desc, device_index, 12);
@@ -38,7 +38,8 @@ AT(fa_desc, num_threads, 84);
 AT(fa_desc, parallel_for, 88);
 AT(fa_desc, parallel_for_user, 96);
 AT(fa_desc, dtype_v, 104);
-AT(fa_desc, reserved, 108);
+AT(fa_desc, dtype_k_rope, 108);
+AT(fa_desc, head_dim_rope, 112);
 
 AT(fa_forward_args, struct_size, 0);
 AT(fa_forward_args, q, 8);
@@ -72,7 +73,8 @@ AT(fa_forward_args, k_zero, 1080);
 AT(fa_forward_args, v_zero, 1160);
 AT(fa_forward_args, tree_mask, 1240);
 AT(fa_forward_args, tree_depth, 1320);
-HOLDS(sizeof(fa_forward_args) == 1400);
+AT(fa_forward_args, k_rope, 1400);
+HOLDS(sizeof(fa_forward_args) == 1480);
 
 AT(fa_backward_args, struct_size, 0);
 AT(fa_backward_args, q, 8);
@@ -151,7 +153,9 @@ AT(fa_append_args, reserved, 1348);
 AT(fa_append_args, workspace, 1352);
 AT(fa_append_args, workspace_size, 1360);
 AT(fa_append_args, stream, 1368);
-HOLDS(sizeof(fa_append_args) == 1376);
+AT(fa_append_args, k_rope, 1376);
+AT(fa_append_args, k_rope_cache, 1456);
+HOLDS(sizeof(fa_append_args) == 1536);
 
 HOLDS(sizeof(fa_kernel) == 56);
 AT(fa_kernel, struct_size, 0);

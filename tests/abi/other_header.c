@@ -12,7 +12,7 @@
 #ifdef HEADER_SHORTENED
 enum { desc_size = 80, args_size = 864, backward_size = 1504, merge_size = 296, append_size = 1328, kernel_size = 48 };
 #else
-enum { desc_size = 136, args_size = 1424, backward_size = 1584, merge_size = 320, append_size = 1400, kernel_size = 80 };
+enum { desc_size = 144, args_size = 1504, backward_size = 1584, merge_size = 320, append_size = 1560, kernel_size = 80 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
 typedef char args_was_edited[sizeof(fa_forward_args) == args_size ? 1 : -1];

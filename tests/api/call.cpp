@@ -58,6 +58,11 @@ void Call::quantise(fa_dtype dtype) {
   desc.dtype_kv = args.k.dtype = args.v.dtype = dtype;
   for (fa_tensor *scale : {&args.k_scale, &args.v_scale}) fa_tensor_init(scale, scales, FA_F32, 1, 1, hkv, 1);
 }
+void Call::divide() {
+  desc.head_dim_rope = 4;
+  args.k.shape[3] = d - 4;
+  fa_tensor_init(&args.k_rope, rope, FA_F32, b, sk, hkv, 4);
+}
 void Call::add_tree() {
   fa_tensor_init(&args.tree_mask, tree, FA_I32, 1, 1, sq, 1);
   fa_tensor_init(&args.tree_depth, depths, FA_I32, b, sq, 1, 1);

@@ -20,7 +20,7 @@ struct Call {
   fa_desc desc;
   fa_forward_args args;
   alignas(256) float q[b * sq * hq * d], k[b * sk * hkv * d], v[b * sk * hkv * d], out[b * sq * hq * d];
-  float scales[b * sk * hkv * d];
+  float scales[b * sk * hkv * d], rope[b * sk * hkv * d];
   float lse[b * hq * sq], bias[b * hq * sq * sk], slopes[b * hq], sinks[b * hq];
   unsigned char mask[b * hq * sq * sk];
   int32_t table[b * 2] = {0, 1, 1, 0};
@@ -39,6 +39,7 @@ struct Call {
   void pack_k();                  // the same for k and v, 4 rows
   void page();                    // 2 pages of 4 rows, two to a sequence
   void quantise(fa_dtype dtype);  // k and v, with a scale a head
+  void divide();                  // keys, of whose elements k_rope has the last four
   void add_lse();
   void add_tree();  // one of all sequences and heads, and depths of each sequence
   void add_bias();

@@ -36,6 +36,8 @@ class Fuzzer {
     if (chance(30)) desc->dtype_q = pick({1, 2, 3, number32()});
     if (chance(30)) desc->dtype_kv = pick({0, 1, 2, 3, 7, 8, 9, 10, 11, number32()});
     if (chance(20)) desc->dtype_v = pick({0, 1, 7, 9, 10, 12, 13, number32()});
+    if (chance(10)) desc->dtype_k_rope = pick({0, 1, 2, 3, number32()});
+    if (chance(10)) desc->head_dim_rope = chance(50) ? 4 : number();
     if (chance(30)) desc->dtype_out = pick({0, 1, 2, 3, number32()});
     if (chance(40)) desc->mask = pick({0, 1, 2, number32()});
     if (chance(5)) desc->head_dim = number();
@@ -56,6 +58,7 @@ class Fuzzer {
     if (chance(20)) call->pack_k();
     if (chance(20)) call->page();
     if (chance(20)) call->quantise(pick({7, 8, 9, 10, 11}));
+    if (chance(20)) call->divide();
     if (chance(30)) call->add_lse();
     if (chance(30)) call->add_bias();
     if (chance(30)) call->add_mask();
@@ -143,7 +146,7 @@ bool may_run(const Call &call) {
          inside(args.v_scale, call.scales, sizeof call.scales) &&
          inside(args.k_zero, call.scales, sizeof call.scales) && inside(args.v_zero, call.scales, sizeof call.scales) &&
          inside(args.tree_mask, call.tree, sizeof call.tree) &&
-         inside(args.tree_depth, call.depths, sizeof call.depths);
+         inside(args.tree_depth, call.depths, sizeof call.depths) && inside(args.k_rope, call.rope, sizeof call.rope);
 }
 
 bool may_run(const MergeCall &call) {

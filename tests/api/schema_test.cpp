@@ -55,24 +55,31 @@ struct Append : AppendCall {
   fa_append_args &of = call;
 };
 
-/// How a call finds rows of its cache, of which it may have one tensor, and whether these are quantised, of which it may
-/// have others.
-enum class Rows { plain, paged, slots, quantised };
+/// How a call finds rows of its cache, of which it may have one tensor, and whether these are quantised or its keys in
+/// two parts, of which it may have others.
+enum class Rows { plain, paged, slots, quantised, divided };
 
 template <class Args>
 Rows rows_of(const Tensor<Args> &t) {
   if (t.shape == ShapeRule::of_keys || t.shape == ShapeRule::of_values) return Rows::quantised;
+  if (t.shape == ShapeRule::rope_keys || t.shape == ShapeRule::new_rope_keys) return Rows::divided;
   return t.shape == ShapeRule::pages ? Rows::paged : std::string(t.name) == "slot_mapping" ? Rows::slots : Rows::plain;
 }
 
-/// A call of the operation with all that its structure can have; block_table, slot_mapping, or scales and zeros only
-/// where they are asked for.
+/// A call of the operation with all that its structure can have; block_table, slot_mapping, scales and zeros, or the
+/// second part of keys only where they are asked for.
 template <class Base>
 struct Full : Base {
   using Args = typename Base::Args;
   alignas(256) char memory[std::size(Fields<Args>::tensors) + std::size(Fields<Args>::arrays)][2048] = {};
 
+  static constexpr int64_t rope = Call::d / 2;
+
   explicit Full(Rows rows = Rows::plain) {
+    if constexpr (requires { this->of.k_rope; })
+      if (rows == Rows::divided) this->desc.head_dim_rope = rope, this->of.k.shape[3] -= rope;
+    if constexpr (requires { this->of.k_rope_cache; })
+      if (rows == Rows::divided) this->of.k_cache.shape[3] -= rope;
     int n = 0;
     for (const Tensor<Args> &t : Fields<Args>::tensors) {
       if (rows_of(t) == Rows::plain || rows_of(t) == rows) give(t, memory[n]);
@@ -84,6 +91,8 @@ struct Full : Base {
       if (rows == Rows::paged) this->of.seqused_k = this->used_k;
       if (rows == Rows::quantised) this->desc.dtype_kv = this->of.k.dtype = this->of.v.dtype = FA_I8;
     }
+    if constexpr (requires { this->of.k_rope_cache; })
+      if (rows == Rows::divided) this->of.rotary_cos.shape[3] = this->of.rotary_sin.shape[3] = rope / 2;
     if constexpr (requires { this->of.k_cache; })
       if (rows == Rows::quantised) this->desc.dtype_kv = this->of.k_cache.dtype = this->of.v_cache.dtype = FA_I8;
   }
@@ -100,7 +109,9 @@ struct Full : Base {
     int64_t dimensions[4];
     const std::string text = fa::schema::text_of(t.shape);
     if (text.rfind("as ", 0) == 0) {
-      std::copy_n(named(text.substr(3)).shape, 4, dimensions);
+      const bool in_cache = t.shape == ShapeRule::rope_keys && std::is_same_v<Base, Append>;
+      std::copy_n(named(in_cache ? "k_cache" : text.substr(3, text.find(',') - 3)).shape, 4, dimensions);
+      if (rows_of(t) == Rows::divided) dimensions[3] = rope;
     } else {
       std::istringstream shape(text);
       for (int64_t &size : dimensions) {
@@ -145,8 +156,8 @@ using Operations = testing::Types<Forward, Backward, Merge, Append>;
 TYPED_TEST_SUITE(Schema, Operations);
 
 TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
-  for (const Rows rows : {Rows::plain, Rows::quantised}) {
-    if (rows == Rows::quantised && !std::is_same_v<TypeParam, Forward>) continue;
+  for (const Rows rows : {Rows::plain, Rows::quantised, Rows::divided}) {
+    if (rows != Rows::plain && !std::is_same_v<TypeParam, Forward>) continue;
     Full<TypeParam> call(rows);
     EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
   }
@@ -209,12 +220,13 @@ TYPED_TEST(Schema, ReservedAlignmentAndRepetitionAreChecked) {
 
 // [F197]
 TYPED_TEST(Schema, WhatIsWrittenSharesNoMemory) {
-  this->each_tensor([&](const auto &written, const std::string &name, Rows) {
+  this->each_tensor([&](const auto &written, const std::string &name, Rows of_written) {
     if (written.access != Access::written) return;
     this->each_tensor([&](const auto &other, const std::string &other_name, Rows rows) {
       if (&written == &other) return;
+      if (of_written != Rows::plain && rows != Rows::plain && rows != of_written) return;  // never in one call
       if (std::string(written.name) == "q_out" && std::string(other.name) == "q") return;  // which may be in place
-      Full<TypeParam> call(rows);
+      Full<TypeParam> call(rows == Rows::plain ? of_written : rows);
       (call.of.*other.field).data = (call.of.*written.field).data;
       EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT) << name << " and " << other_name;
       const std::string text = fa_last_error();

@@ -122,6 +122,25 @@ TEST_P(AppendQuantised, EachCacheOfRotatedKeys) {
     }
 }
 
+/// As DeepSeek-V3's cache is written: the last elements in a type of their own, and rotated; or the first ones are.
+// [F288] [F289]
+TEST_P(AppendQuantised, KeysInTwoParts) {
+  const Stored numbers = {"numbers", FA_BF16, FA_F32, "", "", "", "", false};
+  const fa_dtype types[] = {FA_DTYPE_DEFAULT, FA_BF16, FA_F32, FA_F16};
+  size_t turn = 0;
+  const auto divided = [&](const Stored &cache, int64_t rope) {
+    AppendCase c = ways[turn % std::size(ways)];
+    c.dv = c.d, c.d += rope, c.rope = rope, c.k_rope_cache = types[turn % 4], c.lens = true;
+    c.tail = rope > 1 && turn % 3 != 0, c.interleaved = turn / 4 % 2, c.pairs = c.tail ? rope / 2 : turn % 5 ? 8 : 20;
+    c.hq = c.pairs != 0 && turn % 4 == 3 ? 2 : 0;
+    check(c, cache);
+    turn++;
+  };
+  for (const Stored &cache : caches) divided(cache, turn % 2 ? 16 : 10);
+  for (size_t i = 0; i < 2 * std::size(ways); ++i)
+    for (const int64_t rope : {32, 7, 1}) divided(numbers, rope);
+}
+
 /// NaN, infinities and numbers near the ends of their types; scales that are none.
 // [F293] [F297]
 TEST_P(AppendQuantised, SpecialNumbers) {

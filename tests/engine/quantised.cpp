@@ -135,6 +135,41 @@ TEST_P(Quantised, EachFormatOfWideHeads) {
   }
 }
 
+/// Caches of latent attention: the last elements of keys in a type of their own.
+// [F283] [F284] [F285] [F287]
+TEST_P(Quantised, KeysInTwoParts) {
+  const StoredAs numbers = {"numbers", as_q, as_q, "", "", "", ""};
+  const auto divided = [&](Case c, const StoredAs &format, int64_t rope, fa_dtype type) {
+    store_as(format, &c);
+    c.d += rope, c.rope = rope, c.krope = type;
+    c.seed = ++count_;
+    if (!in_shard(c.seed)) return;
+    EXPECT_EQ(failure_of(c, kernel), "") << format.name;
+  };
+  const fa_dtype types[] = {FA_BF16, FA_F32, FA_F16, as_q};
+  size_t turn = 0;
+  for (const StoredAs &format : formats) {
+    divided(base(1, 1, 70, 4, 1, 64), format, 32, types[turn++ % 4]);
+    divided(base(2, 5, 37, 2, 2, 24), format, 7, types[turn++ % 4]);
+    divided(base(1, 40, 90, 2, 1, 32), format, 16, types[turn++ % 4]);
+  }
+  for (int layout = 0; layout < layout_count; ++layout) {
+    Case c = base(2, layout % 3 + 1, 45, 4, 2, 32);
+    c.k_layout = Layout(layout), c.v_layout = Layout((layout * 5 + 3) % layout_count);
+    divided(c, layout % 2 ? numbers : formats[0], 16, types[turn++ % 4]);
+  }
+  for (const Feature &feature : features()) {
+    if (slow && hash(turn) % 4 != 0 && ++turn) continue;
+    Case c = turn % 2 ? base(2, 9, 21, 2, 2, 16) : base(2, 1, 70, 4, 2, 32);
+    feature.add(&c);
+    divided(c, turn % 3 ? formats[turn % formats.size()] : numbers, 16, types[turn % 4]);
+    turn++;
+  }
+  Case latent = base(1, 2, 60, 16, 1, 512);  // of DeepSeek-V3's cache: 656 bytes a token
+  latent.dv = 512;
+  divided(latent, {"latent", FA_E4M3, as_q, "f32:bsh:4", "f32:bsh:4", "", ""}, 64, FA_BF16);
+}
+
 // [F44] [F245] [F248]
 TEST_P(Quantised, EachFormatWithEachFeature) {
   size_t turn = 0;

@@ -227,6 +227,27 @@ TEST(Append, GivenScales) {
   call.expect_right();
 }
 
+TEST(Append, KeysInTwoParts) {
+  for (const bool made : {false, true}) {
+    Call call;
+    call.quantised_caches(FA_I8, NpyType::i8, d);
+    call.args.flags = FA_APPEND_COMPUTE_SCALES | FA_APPEND_ROTARY_TAIL;
+    call.add({"--compute-scales", "--rotary-tail"});
+    call.output("--k-scale", &call.args.k_scale, make_array(NpyType::f32, {b, rows, hkv, 2}), FA_F32);
+    call.output("--v-scale", &call.args.v_scale, make_array(NpyType::f32, {b, rows, hkv, 2}), FA_F32);
+    call.tensor("--k-rope", &call.args.k_rope, random_array(NpyType::f32, {b, sn, hkv, 32}, 8), FA_F32);
+    call.output("--k-rope-cache", &call.args.k_rope_cache, make_array(NpyType::f32, {b, rows, hkv, 32}), FA_F32);
+    call.rotary();
+    call.desc.head_dim = d + 32, call.desc.head_dim_v = d, call.desc.head_dim_rope = 32;
+    if (made) {
+      for (Call::Written &each : call.written)
+        std::fill(each.array->bytes.begin(), each.array->bytes.end(), std::byte{0});
+      call.add({"--new-cache", "2,12", "--dtype-kv", "i8", "--groups", "2"});
+    }
+    call.expect_right();
+  }
+}
+
 TEST(Append, Blocks) {
   Call call;
   call.quantised_caches(FA_Q8_0, NpyType::u8, 68);

@@ -32,7 +32,7 @@ expect "f32 f16 bf16" run --dtype =
 expect "f16,bf16" bench --dtype f16,b
 expect "i8 i4" bench --dtype-kv i
 expect "--append" bench --app
-expect "--k --k-cache --k-scale --k-zero --kv-batch-idx --kernel" append --k
+expect "--k --k-cache --k-rope --k-rope-cache --k-scale --k-zero --kv-batch-idx --kernel" append --k
 expect "q8_0 q4_0" run --dtype-v q
 expect "b.npy" append --slot-mapping b
 expect "--causal --causal-top-left" run --q b.npy --causal

@@ -131,6 +131,27 @@ TEST(RunQuantised, NumbersAsValues) {
   call.expect_right();
 }
 
+/// The second part of keys, of a type of its own.
+TEST(RunQuantised, KeysInTwoParts) {
+  constexpr int64_t rope = 16;
+  Quantised call;
+  call.set_v(FA_Q8_0);
+  call.k = random_array(NpyType::f16, {b, sk, hkv, dim - rope}, 2);
+  save(call.folder / "k.npy", call.k);
+  fa_tensor_init(&call.args.k, call.k.bytes.data(), FA_F16, b, sk, hkv, dim - rope);
+  Array *last = call.add("--k-rope", random_array(NpyType::f32, {b, sk, hkv, rope}, 9));
+  fa_tensor_init(&call.args.k_rope, last->bytes.data(), FA_F32, b, sk, hkv, rope);
+  call.desc.dtype_kv = FA_F16, call.desc.dtype_k_rope = FA_F32, call.desc.head_dim_rope = rope;
+  call.add({"--dtype-kv", "f16", "--dtype-v", "q8_0"});
+  call.expect_right();
+
+  save(call.folder / "k-rope.npy", random_array(NpyType::f32, {b, sk, hkv, rope - 1}, 9));
+  const Finished f = test::fa(call.options);
+  EXPECT_EQ(f.code, 2) << f.out;
+  for (const char *word : {"k.npy: head dimension 48", "k-rope.npy: 15", "expected 64 together"})
+    EXPECT_NE(f.err.find(word), f.err.npos) << f.err;
+}
+
 TEST(RunQuantised, ConvertsNumbersToTheTypeOfACache) {
   Call call;
   for (Array *array : {&call.k, &call.v}) *array = converted(std::move(*array), NpyType::f16);

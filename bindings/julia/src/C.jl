@@ -165,7 +165,8 @@ An attention, for the life of the op. Initialise with fa_desc_init, then set dty
 - `parallel_for`: NULL: the library's own threads
 - `parallel_for_user`: NULL; passed to parallel_for
 - `dtype_v`: FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
-- `reserved`: 0
+- `dtype_k_rope`: FA_DTYPE_DEFAULT: as dtype_q; FA_F32, FA_F16 or FA_BF16
+- `head_dim_rope`: 0; 0 .. head_dim - 1: the last elements of keys, which k_rope has
 """
 struct fa_desc
     struct_size::Csize_t
@@ -187,7 +188,8 @@ struct fa_desc
     parallel_for::fa_parallel_for
     parallel_for_user::Ptr{Cvoid}
     dtype_v::fa_dtype
-    reserved::Int32
+    dtype_k_rope::fa_dtype
+    head_dim_rope::Int64
 end
 
 """
@@ -201,7 +203,8 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 
 - `struct_size`: set by fa_forward_args_init
 - `q`: (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
-- `k`: (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
+- `k`: (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D); D less
+  head_dim_rope
 - `v`: as k, with Dv for D; dtype_v
 - `out`: (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
 - `lse`: absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
@@ -233,6 +236,7 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `tree_mask`: absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32)
   of the longest sequence; FA_I32
 - `tree_depth`: absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32
+- `k_rope`: absent; required with head_dim_rope: as k, with head_dim_rope for D; dtype_k_rope
 """
 struct fa_forward_args
     struct_size::Csize_t
@@ -267,6 +271,7 @@ struct fa_forward_args
     v_zero::fa_tensor
     tree_mask::fa_tensor
     tree_depth::fa_tensor
+    k_rope::fa_tensor
 end
 
 """
@@ -384,7 +389,7 @@ B: sequences. Sn: new tokens of each, packed total_n of all. The op is that of f
 arrays as there.
 
 - `struct_size`: set by fa_append_args_init
-- `k`: (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+- `k`: (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16; D less head_dim_rope
 - `v`: absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
 - `k_cache`: written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D)
 - `v_cache`: absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache
@@ -413,6 +418,8 @@ arrays as there.
 - `workspace`: NULL; nothing is needed in this version
 - `workspace_size`: 0
 - `stream`: NULL; as in fa_forward_args
+- `k_rope`: absent; required with head_dim_rope: as k, with head_dim_rope for D; the same types
+- `k_rope_cache`: absent with k_rope; written; as k_cache, with head_dim_rope for D; dtype_k_rope
 """
 struct fa_append_args
     struct_size::Csize_t
@@ -444,6 +451,8 @@ struct fa_append_args
     workspace::Ptr{Cvoid}
     workspace_size::Csize_t
     stream::Ptr{Cvoid}
+    k_rope::fa_tensor
+    k_rope_cache::fa_tensor
 end
 
 """

@@ -15,6 +15,7 @@ $(input_rows)
 | `k_scale`, `v_scale`, `k_zero`, `v_zero` | (G, H, S, B), each may be 1 | of [`codes`](@ref): (code - zero) * scale |
 | `tree_mask` | (words, Sq, H, B), `Int32`, H and B may be 1 | bits of the new keys that each query attends |
 | `tree_depth` | (Sq) or (Sq, B), `Int32` | each new token's depth in its tree |
+| `k_rope` | (D of q less that of k, H, S, B) | the last elements of keys where k lacks them, of a type of their own |
 | `max_seqlen_q`, `max_seqlen_k`, `num_splits` | | as in fa.h |
 | `workspace` | | [`workspace`](@ref)`(bytes)`: then nothing is allocated by the library |
 | `stream` | | the CUDA stream; that of CUDA.jl when its arrays are given |
@@ -24,14 +25,15 @@ Places, sequences and pages are counted from 0. With `block_table`, k and v are 
 Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref), [`DriverError`](@ref).
 """
 @optional_inputs function attention!(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
-    k_scale = nothing, v_scale = nothing, k_zero = nothing, v_zero = nothing, tree_mask = nothing, tree_depth = nothing,
+    k_scale = nothing, v_scale = nothing, k_zero = nothing, v_zero = nothing, tree_mask = nothing, tree_depth = nothing, k_rope = nothing,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
     options...)
     call, roots = arguments(out, q, k, v; layout = layout, lse = lse, input_tensors..., input_arrays...,
         k_scale = k_scale, v_scale = v_scale, k_zero = k_zero, v_zero = v_zero, tree_mask = tree_mask, tree_depth = tree_depth,
-        max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k, num_splits = num_splits, workspace = workspace, stream = stream)
+        k_rope = k_rope, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k, num_splits = num_splits, workspace = workspace, stream = stream)
     v_type = is_quantised(eltype(k)) || is_quantised(eltype(v)) ? eltype(v) : eltype(k)
     op = op_of(describe(eltype(q), size(q, 1); head_dim_v = size(v, 1), kv_type = eltype(k), v_type = v_type, out_type = eltype(out),
+        k_rope_type = k_rope === nothing ? eltype(q) : eltype(k_rope), head_dim_rope = k_rope === nothing ? 0 : size(k_rope, 1),
         device = device(q), device_index = device_index(q), options...))
     run(C.fa_forward, op, call, roots)
     return out

@@ -85,25 +85,26 @@ end
 The fa_forward_args of a call, and the objects to keep alive while it is used. The keywords are those of [`attention!`](@ref).
 """
 @optional_inputs @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
-    k_scale = nothing, v_scale = nothing, k_zero = nothing, v_zero = nothing, tree_mask = nothing, tree_depth = nothing,
+    k_scale = nothing, v_scale = nothing, k_zero = nothing, v_zero = nothing, tree_mask = nothing, tree_depth = nothing, k_rope = nothing,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
     unknown...)
     isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
-    common_device(q, k, v, out, lse, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth, input_tensors...)
+    common_device(q, k, v, out, lse, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth, k_rope, input_tensors...)
     fields, arrays = inputs(q, k, v, layout, (; input_tensors...), (; input_arrays...), max_seqlen_q, max_seqlen_k, workspace, stream)
     call = with(with(defaults(C.fa_forward_args_init, C.fa_forward_args), fields), (out = tensor("out", out, layout),
         lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits,
         k_scale = factor_tensor("k_scale", k_scale, layout), v_scale = factor_tensor("v_scale", v_scale, layout),
         k_zero = factor_tensor("k_zero", k_zero, layout), v_zero = factor_tensor("v_zero", v_zero, layout),
         tree_mask = optional_tensor("tree_mask", tree_mask, order_of_scores, 4, "at most 4, (words, Sq, H, B)"),
-        tree_depth = optional_tensor("tree_depth", tree_depth, order_of_places, 2, "1 or 2, (S) or (S, B)")))
+        tree_depth = optional_tensor("tree_depth", tree_depth, order_of_places, 2, "1 or 2, (S) or (S, B)"),
+        k_rope = factor_tensor("k_rope", k_rope, layout)))
     for (name, written) in (("out", call.out), ("lse", call.lse))
         check_apart(name, written, "q", call.q)
         check_apart(name, written, "k", call.k)
         check_apart(name, written, "v", call.v)
     end
     check_apart("out", call.out, "lse", call.lse)
-    return call, (out, q, k, v, lse, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth, input_tensors..., arrays, workspace)
+    return call, (out, q, k, v, lse, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth, k_rope, input_tensors..., arrays, workspace)
 end
 
 "Runs fa_forward or another operation; `roots` keep the targets of the call's pointers alive."

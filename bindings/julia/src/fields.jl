@@ -25,8 +25,8 @@ const input_rows = """
 
 "The same of attention_append!: its tensors,"
 const append_shapes = (block_table = :pages, k_scale = :factors, v_scale = :factors, k_zero = :factors,
-    v_zero = :factors, q = :rows, q_out = :rows, rotary_cos = :table, rotary_sin = :table, positions = :places,
-    q_positions = :places, slot_mapping = :places)
+    v_zero = :factors, k_rope = :rows, k_rope_cache = :rows, q = :rows, q_out = :rows, rotary_cos = :table,
+    rotary_sin = :table, positions = :places, q_positions = :places, slot_mapping = :places)
 
 "those of Int32 or Int64,"
 const append_indices = ("positions", "q_positions", "slot_mapping")
@@ -41,13 +41,15 @@ const append_rows = """
 | `v_scale` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: factors of v_cache's codes |
 | `k_zero` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: subtracted from k_cache's codes |
 | `v_zero` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: subtracted from v_cache's codes |
+| `k_rope` | (D, Hq, S, B) | the last head_dim_rope elements of new keys |
+| `k_rope_cache` | (D, Hq, S, B) | written: the cache's last elements of keys |
 | `q` | (D, Hq, S, B) | queries to rotate |
 | `q_out` | (D, Hq, S, B) | written: rotated queries |
 | `rotary_cos` | (pairs, positions) | cosines of each position and pair |
 | `rotary_sin` | (pairs, positions) | sines of each position and pair |
 | `positions` | (S) or (S, B) | rows of the tables for k, `Int32` or `Int64` |
 | `q_positions` | (S) or (S, B) | rows of the tables for q, `Int32` or `Int64` |
-| `slot_mapping` | (S) or (S, B) | the place of each new token; negative: skipped, `Int32` or `Int64` |
+| `slot_mapping` | (S) or (S, B) | place of each token; negative: skipped, `Int32` or `Int64` |
 | `cu_seqlens_new` | sequences + 1 | packed k: where sequences begin, and the total |
 | `seqused_new` | sequences | new tokens used of each sequence |
 | `cache_seqlens` | sequences | rows that the cache holds of each sequence |

@@ -52,7 +52,8 @@ function single(value::Real, name)
 end
 
 "The fa_desc of an attention; the keywords are those of [`Op`](@ref)."
-function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type::Type = T, v_type::Type = kv_type, out_type::Type = T,
+function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type::Type = T, v_type::Type = kv_type,
+    k_rope_type::Type = T, head_dim_rope::Integer = 0, out_type::Type = T,
     causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), attention_chunk::Integer = 0,
     softmax_scale::Real = 0, softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false,
     bias_before_softcap::Bool = false, num_threads::Integer = 0, julia_threads::Bool = false,
@@ -65,6 +66,7 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
     return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
         dtype_q = dtype_of_type("T", T), dtype_kv = dtype_of_type("kv_type", kv_type),
         dtype_v = v_type === kv_type ? C.FA_DTYPE_DEFAULT : dtype_of_type("v_type", v_type),
+        dtype_k_rope = dtype_of_type("k_rope_type", k_rope_type), head_dim_rope = head_dim_rope,
         dtype_out = dtype_of_type("out_type", out_type), mask = mask_of(causal),
         head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
         attention_chunk = attention_chunk, softmax_scale = single(softmax_scale, :softmax_scale),
@@ -87,6 +89,7 @@ of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). En
 | `softcap` | 0 | x = softcap * tanh(x / softcap); 0: none |
 | `bias_before_softcap` | `false` | adds the bias before the softcap rather than after it |
 | `head_dim_v` | 0 | head dimension of v and out; 0: `head_dim` |
+| `head_dim_rope`, `k_rope_type` | 0, `T` | of `k_rope`: the last elements of keys, which k lacks, and their type |
 | `kv_type`, `out_type` | `T` | element types of k and v, and of out |
 | `v_type` | `kv_type` | that of v, where it is another than that of k |
 | `deterministic` | `true` | `false` allows results that differ from run to run, for speed |

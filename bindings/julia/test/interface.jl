@@ -61,11 +61,12 @@ end
 const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
-const set_by_init = Dict("fa_desc" => ["struct_size", "reserved"], "fa_forward_args" => ["struct_size", "reserved"],
+const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
     "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"],
     "fa_append_args" => ["struct_size", "reserved"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
-    "dtype_kv" => (kv_type = Float16,), "dtype_v" => (v_type = LibFA.I8,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
+    "dtype_kv" => (kv_type = Float16,), "dtype_v" => (v_type = LibFA.I8,),
+    "dtype_k_rope" => (k_rope_type = Float16,), "head_dim_rope" => (head_dim_rope = 8,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
     "window_right" => (window = (-1, 3),), "attention_chunk" => (attention_chunk = 2,), "softmax_scale" => (softmax_scale = 2,),
     "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
@@ -78,13 +79,13 @@ const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTup
     "mask" => (mask = Array(float .> 0.5),), "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],),
     "num_seqs" => (cu_seqlens_q = ints,), "max_seqlen_q" => (max_seqlen_q = 4,), "max_seqlen_k" => (max_seqlen_k = 4,),
     "k_scale" => (k_scale = float,), "v_scale" => (v_scale = float,), "k_zero" => (k_zero = float,), "v_zero" => (v_zero = float,),
-    "tree_mask" => (tree_mask = Int32[1 3 7 15],), "tree_depth" => (tree_depth = Int32[0, 1, 2, 3],),
+    "tree_mask" => (tree_mask = Int32[1 3 7 15],), "tree_depth" => (tree_depth = Int32[0, 1, 2, 3],), "k_rope" => (k_rope = float,),
     "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
     "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
 
 const rows = randn(Float32, 4, 2, 3)
 const backward_ways = merge(Dict(name => way for (name, way) in args_ways
-                                 if name ∉ ("lse", "num_splits", "k_scale", "v_scale", "k_zero", "v_zero", "tree_mask", "tree_depth")),
+                                 if name ∉ ("lse", "num_splits", "k_scale", "v_scale", "k_zero", "v_zero", "tree_mask", "tree_depth", "k_rope")),
     Dict(name => NamedTuple() for name in ("lse", "dout", "dq", "dk", "dv", "dbias", "dsinks")),
     Dict("dlse" => (dlse = rows,), "delta" => (delta = rows,), "accumulate" => (accumulate = (:dq,),)))
 

@@ -19,3 +19,14 @@ using LibFA, Test
     @test attention(q, meant, LibFA.codes(LibFA.E4M3, fp8)) ≈ ones(32, 4, 3, 2) # weights sum to 1 within rounding
     @test_throws LibFA.InvalidArgument LibFA.codes(LibFA.Q4_0, bytes)
 end
+
+@testset "keys in two parts" begin
+    q, k, v, last = randn(Float32, 24, 4, 3, 2), randn(Float32, 16, 2, 50, 2), randn(Float32, 16, 2, 50, 2), randn(Float16, 8, 2, 50, 2)
+    whole = cat(k, Float32.(last); dims = 1)
+    @test attention(q, k, v; k_rope = last) ≈ attention(q, whole, v)
+    @test_throws LibFA.InvalidArgument attention(q, k, v)
+
+    cached, rest = zeros(Float32, 16, 2, 60, 2), zeros(Float16, 8, 2, 60, 2)
+    attention_append!(cached, nothing, k, nothing; k_rope = Float32.(last), k_rope_cache = rest)
+    @test cached[:, :, 1:50, :] == k && rest[:, :, 1:50, :] == last
+end

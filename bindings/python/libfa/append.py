@@ -15,7 +15,7 @@ from .words import in_words
 _DIMENSIONS = {"rows": (3, 4), "places": (1, 2), "table": (2, 2), "pages": (2, 2), "factors": (4, 4)}
 _OWNERS = {"desc.head_dim": "k_cache", "desc.head_dim_v": "v_cache", "as k_cache": "k_cache", "heads, as k": "k"}
 _OWNERS |= {"sequences, as k": "k", "new tokens, as k": "k"}
-_WRITTEN = ("k_cache", "v_cache", "q_out")
+_WRITTEN = ("k_cache", "v_cache", "k_rope_cache", "q_out")
 _CODES = ("k_cache", "v_cache")
 
 
@@ -32,6 +32,8 @@ def append(
     compute_scales: bool = False,
     dtype_k: CodesName | None = None,
     dtype_v: CodesName | None = None,
+    k_rope: Array | None = None,
+    k_rope_cache: Array | None = None,
     q: Array | None = None,
     q_out: Array | None = None,
     rotary_cos: Array | None = None,
@@ -62,6 +64,7 @@ def append(
                         or of pages, each may be 1
     compute_scales      True: they are written, for each new token, head and group, from the largest of its numbers
     dtype_k, dtype_v    the type of codes in bytes, as those of attention(); None: that of the array
+    k_rope, k_rope_cache    the last elements of keys where k and k_cache lack them, as those of attention()
     cache_seqlens       the row of each sequence's first new token, int32; None: 0
     block_table         pages of each sequence, int32 (batch, pages per sequence)
     slot_mapping        the place of each token, page * page size + row, negative: skipped; int32 or int64, (batch, tokens) or
@@ -84,6 +87,7 @@ def append(
         result = adapter_of(q).empty(q, seen[2], seen[1])
     given = dict(k=k, v=v, block_table=block_table, k_cache=k_cache, v_cache=v_cache, q=q, q_out=result)
     given.update(rotary_cos=rotary_cos, rotary_sin=rotary_sin, positions=positions, q_positions=q_positions)
+    given.update(k_rope=k_rope, k_rope_cache=k_rope_cache)
     given.update(slot_mapping=slot_mapping, k_scale=k_scale, v_scale=v_scale, k_zero=k_zero, v_zero=v_zero)
     written = _WRITTEN + (tuple(fields.QUANTISED) if compute_scales else ())
     codes = dict(k_cache=dtype_k, v_cache=dtype_v)
@@ -115,7 +119,7 @@ def append(
     if not -(2**63) <= bound < 2**63:
         raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
 
-    rotated, values = views["q_out"], views["v_cache"]
+    rotated, values, rope = views["q_out"], views["v_cache"], views["k_rope_cache"]
     try:
         op = op_of(
             *device,
@@ -123,7 +127,7 @@ def append(
             cache[1],
             capi.FA_DTYPE_DEFAULT,
             capi.FA_MASK_NONE,
-            cache[2][-1],
+            cache[2][-1] + (rope[2][-1] if rope else 0),
             values[2][-1] if values else 0,
             -1,
             -1,
@@ -134,6 +138,7 @@ def append(
             scalars.integer(num_threads, "num_threads"),
             *parallel_for,
             values[1] if values else capi.FA_DTYPE_DEFAULT,
+            *((rope[1], rope[2][-1]) if rope else (capi.FA_DTYPE_DEFAULT, 0)),
         )
         status = capi.append(op.handle, tuple(views.values()), (*addresses, sequences, bound, flags, queue))
         if status:

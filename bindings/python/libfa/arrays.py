@@ -73,7 +73,7 @@ def dtype_of(dtype: Any, what: str) -> int:
             if (type(dtype) is int and dtype == number) or (type(dtype) is str and dtype == name):
                 return number
     if type(dtype) is int:
-        if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_v", "dtype_out")):
+        if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_v", "dtype_k_rope", "dtype_out")):
             return admitted(dtype, what)
         raise dtype_error(str(dtype), what)
     if getattr(dtype, "byteorder", "=") == ">":

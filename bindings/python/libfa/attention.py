@@ -97,6 +97,9 @@ def attention(
     tree_mask: Any = None,
     tree_depth: Any = None,
     # end
+    # generated from schema/: rope
+    k_rope: Any = None,
+    # end
     max_seqlen_q: SupportsIndex = ZERO,
     max_seqlen_k: SupportsIndex = ZERO,
     num_splits: SupportsIndex = ZERO,
@@ -135,6 +138,8 @@ def attention(
                         last keys' 32 w + j: (batch, heads, queries, words), dimensions of 1 are repeated or left out at the
                         front; packed (heads, rows, words)
     tree_depth          the depth of each of its tokens: int32 (batch, queries), (queries,) or packed (rows,)
+    k_rope              the last elements of keys where k lacks them, of a type of their own, as in caches of latent attention:
+                        (batch, keys, kv heads, dim of q less that of k), in pages as k
     max_seqlen_q / _k   0, or a bound of the sequences' lengths
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
@@ -188,12 +193,13 @@ def attention(
 
     optional = rest = keep = None
     # generated from schema/: inputs
-    inputs = (block_table, bias, mask, alibi_slopes, sinks, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth)
-    if not (block_table is bias is mask is alibi_slopes is sinks is None) or not (
-        k_scale is v_scale is k_zero is v_zero is tree_mask is tree_depth is None
+    inputs = (block_table, bias, mask, alibi_slopes, sinks, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth, k_rope)
+    if not (block_table is bias is mask is alibi_slopes is sinks is k_scale is None) or not (
+        v_scale is k_zero is v_zero is tree_mask is tree_depth is k_rope is None
     ):
         optional = tensors.optional_of_forward(inputs, device)
     # end
+    seen_rope = optional[-1] if optional else None
     arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
     if (
         not (cu_seqlens_q is cu_seqlens_k is seqused_q is seqused_k is workspace is None)
@@ -229,12 +235,13 @@ def attention(
             num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
             *parallel_for,
             seen_v[1],
+            *((capi.FA_DTYPE_DEFAULT, 0) if seen_rope is None else (seen_rope[1], seen_rope[2][-1])),
         )
         status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, optional, rest)
         if status:
             check(status)
     except Error as error:
-        given = dict(zip((*fields.TENSORS, *fields.QUANTISED, *fields.TREE), inputs), q=q, k=k, v=v, out=out, lse=lse)
+        given = dict(zip((*fields.TENSORS, *fields.QUANTISED, *fields.TREE, *fields.ROPE), inputs), q=q, k=k, v=v, out=out, lse=lse)
         raise type(error)(in_words(str(error), given)) from None
     del keep
     if out is None:

@@ -32,6 +32,9 @@ TREE = {  # of the forward pass alone: which new tokens attend each other
     "tree_mask": Rules("tree", "i32"),
     "tree_depth": Rules("places", "i32"),
 }
+ROPE = {  # of the forward pass alone: the second part of keys
+    "k_rope": Rules("rows", "as_desc_k_rope"),
+}
 ARRAYS = {  # of int32: entries in addition to one for each sequence
     "cu_seqlens_q": 1,
     "cu_seqlens_k": 1,
@@ -54,6 +57,8 @@ APPEND_TENSORS = {  # of append(), each with its form
     "v_scale": "factors",
     "k_zero": "factors",
     "v_zero": "factors",
+    "k_rope": "rows",
+    "k_rope_cache": "rows",
     "q": "rows",
     "q_out": "rows",
     "rotary_cos": "table",
@@ -102,3 +107,9 @@ class Tree(TypedDict, total=False):
 
     tree_mask: Array | None
     tree_depth: Array | None
+
+
+class Rope(TypedDict, total=False):
+    """The same of ROPE."""
+
+    k_rope: Array | None

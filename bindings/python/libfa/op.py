@@ -142,6 +142,8 @@ def op_of(
     parallel_for: int,
     parallel_for_user: int,
     dtype_v: int = capi.FA_DTYPE_DEFAULT,
+    dtype_k_rope: int = capi.FA_DTYPE_DEFAULT,
+    head_dim_rope: int = 0,
 ) -> Op:
     """The op for these fields of fa_desc: made once, kept while it is among the last 256 used."""
     desc = locals()

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
 
-from .fields import Factors, Inputs, Tree
+from .fields import Factors, Inputs, Rope, Tree
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 CodesName = Literal["int8", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "q8_0", "q4_0"]
@@ -77,7 +77,7 @@ class LentOptions(TypedDict, total=False):
     stream: int | None
 
 
-class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, total=False):
+class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, Rope, total=False):
     """The keywords of libfa.attention."""
 
     dtype_k: CodesName | None
@@ -103,9 +103,11 @@ class Desc(_Required, total=False):
     device_index: int
     dtype_kv: DtypeName | CodesName | int
     dtype_v: DtypeName | CodesName | int
+    dtype_k_rope: DtypeName | int
     dtype_out: DtypeName | int
     mask: int
     head_dim_v: int
+    head_dim_rope: int
     window_left: int
     window_right: int
     attention_chunk: int

@@ -102,6 +102,13 @@ def of_tree(seen: View, what: str) -> View:
     return seen
 
 
+def of_keys(seen: View, what: str) -> View:
+    """The view of the second part of keys."""
+    if len(seen[2]) not in (3, 4):
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected k's, with the head dimension that k lacks")
+    return seen
+
+
 _CHECKS = {name: of_scores if rules.form == "scores" else of_heads for name, rules in fields.TENSORS.items()}
 _READERS = {name: widened if rules.type == "f32" else read for name, rules in fields.TENSORS.items()}
 
@@ -115,9 +122,10 @@ def optional(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | N
 
 
 def optional_of_forward(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | None, ...]":
-    """The optional inputs of both passes, and behind them those of fields.QUANTISED and fields.TREE."""
+    """The optional inputs of both passes, and behind them those of fields.QUANTISED, fields.TREE and fields.ROPE."""
     count = len(fields.TENSORS)
     checks = dict.fromkeys(fields.QUANTISED, of_factors) | dict.fromkeys(fields.TREE, of_tree)
+    checks |= dict.fromkeys(fields.ROPE, of_keys)
     return optional(given[:count], device) + tuple(
         None if x is None else check(read(x, name, device), name)
         for (name, check), x in zip(checks.items(), given[count:], strict=True)

@@ -13,7 +13,8 @@ _BY_TENSOR = dict.fromkeys(("q", "out", "outs", "dout", "dq"), ("batch size", "q
 _BY_TENSOR |= dict.fromkeys(("k", "v", "dk", "dv"), ("batch size", "keys", "heads", "head dimension"))
 _BY_TENSOR |= dict.fromkeys(("lse", "lses", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
 _BY_TENSOR |= dict.fromkeys((*fields.TENSORS, "dbias", "dsinks"), _OF_SCORES)
-_BY_TENSOR |= dict.fromkeys(("k_cache", "v_cache"), ("batch size", "rows", "heads", "head dimension"))
+_BY_TENSOR["k_rope"] = _BY_TENSOR["k"]
+_BY_TENSOR |= dict.fromkeys(("k_cache", "v_cache", "k_rope_cache"), ("batch size", "rows", "heads", "head dimension"))
 _BY_TENSOR["q_out"] = _BY_TENSOR["q"]
 _BY_TENSOR |= dict.fromkeys(("rotary_cos", "rotary_sin"), ("dimension 0 of size", "positions", "dimension 2 of size", "pairs"))
 _BY_TENSOR |= dict.fromkeys(fields.INDICES, ("sequences", "tokens", "dimension 2 of size", "dimension 3 of size"))
@@ -21,7 +22,7 @@ _BY_TENSOR |= dict.fromkeys(fields.QUANTISED, ("batch size", "keys", "heads", "g
 _BY_TENSOR["tree_mask"] = ("batch size", "heads", "queries", "words")
 _BY_TENSOR["tree_depth"] = ("batch size", "queries", "dimension 2 of size", "dimension 3 of size")
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
-_IN_PAGES = {name: ("pages", "rows of a page") for name in ("k", "v", "k_cache", "v_cache")}
+_IN_PAGES = {name: ("pages", "rows of a page") for name in ("k", "v", "k_rope", "k_cache", "v_cache", "k_rope_cache")}
 _COUNTED = {  # and one of them
     "heads": "head",
     "queries": "query",
@@ -59,6 +60,8 @@ _TYPES = {
 _FIELDS = {
     "desc.head_dim_v": "v's head dimension",
     "desc.head_dim": "q's head dimension",
+    "desc.head_dim_rope": "k_rope's head dimension",
+    "desc.dtype_k_rope": "k_rope's dtype",
     "desc.dtype_q": "q's dtype",
     "desc.dtype_kv": "k's dtype",
     "desc.dtype_v": "v's dtype",

@@ -23,6 +23,8 @@ BY_OTHER_MEANS = {
     "dtype_out": "out_dtype, or out's type",
     "head_dim": "q's last dimension",
     "head_dim_v": "v's last dimension",
+    "head_dim_rope": "k_rope's last dimension",
+    "dtype_k_rope": "k_rope's",
     "window_left": "window",
     "window_right": "window",
     "flags": "deterministic, batch_invariant, bias_before_softcap",

@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::append::threads)
   using namespace fa::kernels;
   extern __shared__ __align__(16) char shared[];
   const append::RowTile tile = append::row_tile(p);
-  if (tile.which != q_stream && p.codes[tile.which].dtype != 0) {
+  if (tile.which <= v_stream && p.codes[tile.which].dtype != 0) {
     append_quantised::write_rows(p, tile, shared);
   } else {
     append::write_items(p, tile);

@@ -24,6 +24,7 @@ inline constexpr QuantisedFamily family = {
     },
     [](const Attention &, int32_t) -> const char * { return nullptr; },
     [](const QuantisedParams &) -> const char * { return nullptr; },
+    true,
 };
 #endif
 

@@ -3,6 +3,7 @@
 
 #include "cpu/codes.h"
 #include "cpu/kernel/convert.h"
+#include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -129,6 +130,14 @@ inline void load_cached_row(float *to, const CacheRows &rows, const RowFactors &
   }
   if (factors.zero) apply_factor(to, factors.zero, pages, j, dim, false);
   if (factors.scale) apply_factor(to, factors.scale, pages, j, dim, true);
+}
+
+/// to[0, dim) = key j, of one part or of two.
+inline void load_key(float *to, const KeyStream &s, int64_t j, int64_t dim) {
+  const int64_t first = dim - s.k_rope_dim;
+  load_cached_row(to, s.k, s.k_factors, s.pages, j, first);
+  if (s.k_rope_dim != 0)
+    load_row(to + first, row_of(s.k_rope, s.pages, j), s.k_rope.element, s.k_rope.dtype, s.k_rope_dim);
 }
 
 }  // namespace

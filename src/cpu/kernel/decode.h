@@ -174,7 +174,7 @@ inline void decode_keys_of(const QueryTile &tile, RowGroup *group, int groups, c
     while (key < end && block_masked(tile, 0, tile.rows, key, block_end(key))) key = block_end(key);
     return key;
   };
-  const int64_t k_bytes = (tile.heads - 1) * s.k.head + row_bytes(s.k.dtype, a.head_dim);
+  const int64_t k_bytes = (tile.heads - 1) * s.k.head + k_row_bytes(tile);
   const int64_t v_bytes = (tile.heads - 1) * s.v.head + row_bytes(s.v.dtype, a.head_dim_v);
   int64_t key = attended(begin);
   KvBlock rows(s, key, larger(key, block_end(key)));

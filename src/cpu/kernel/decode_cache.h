@@ -12,7 +12,9 @@ constexpr bool reads_codes = Simd::pack == 1;
 
 /// Floats that staging a block may need.
 inline int64_t staged_floats(const Attention &a) {
-  return is_quantised(a.kv_dtype) || is_quantised(a.v_dtype) ? decode_keys * (a.head_dim + a.head_dim_v) : 0;
+  return is_quantised(a.kv_dtype) || is_quantised(a.v_dtype) || a.head_dim_rope != 0
+             ? decode_keys * (a.head_dim + a.head_dim_v)
+             : 0;
 }
 
 /// The keys, or the values, of a block as f32, where they are staged.
@@ -27,21 +29,28 @@ struct Staging {
 
   Staging(const QueryTile &tile, float *memory) {
     const Attention &a = *tile.attention;
-    const auto take = [&](const CacheRows &rows, const RowFactors &factors, int64_t dim, Staged *staged) {
-      if (!is_quantised(rows.dtype)) return;
-      if (factors.scale.per_key(dim) && factors.zero.per_key(dim)) return;
-      staged->rows = memory;
+    const auto take = [&](bool staged, int64_t dim, Staged *rows) {
+      if (!staged) return;
+      rows->rows = memory;
       memory += decode_keys * dim;
     };
-    take(tile.keys.k, tile.keys.k_factors, a.head_dim, &k);
-    take(tile.keys.v, tile.keys.v_factors, a.head_dim_v, &v);
+    const auto differ = [](const CacheRows &rows, const RowFactors &factors, int64_t dim) {
+      return is_quantised(rows.dtype) && !(factors.scale.per_key(dim) && factors.zero.per_key(dim));
+    };
+    take(a.head_dim_rope != 0 || differ(tile.keys.k, tile.keys.k_factors, a.head_dim), a.head_dim, &k);
+    take(differ(tile.keys.v, tile.keys.v_factors, a.head_dim_v), a.head_dim_v, &v);
   }
 };
+
+/// Bytes of a key in k.
+inline int64_t k_row_bytes(const QueryTile &tile) {
+  return row_bytes(tile.keys.k.dtype, tile.attention->head_dim_k());
+}
 
 /// Bytes that a block has in the caches for each of its keys.
 inline int64_t bytes_of_key(const QueryTile &tile, const Staging &staging) {
   const Attention &a = *tile.attention;
-  return row_bytes(tile.keys.k.dtype, a.head_dim) + row_bytes(tile.keys.v.dtype, a.head_dim_v) +
+  return k_row_bytes(tile) + row_bytes(tile.keys.v.dtype, a.head_dim_v) +
          (staging.k.rows != nullptr ? a.head_dim * 4 : 0) + (staging.v.rows != nullptr ? a.head_dim_v * 4 : 0);
 }
 
@@ -60,20 +69,39 @@ inline Rows of_head(Rows rows, int head) {
   return rows;
 }
 
-/// A head's rows of a block, as f32.
-inline HeadRows stage(Staged &staged, const CacheRows &rows, const RowFactors &factors, const Pages &pages, int head,
-                      int64_t key, int n, int64_t dim) {
+inline RowFactors of_head(const RowFactors &factors, int head) {
+  return {of_head(factors.scale, head), of_head(factors.zero, head)};
+}
+
+/// A head's n rows of a block as f32; load(to, j) makes that of its key j.
+template <class Load>
+inline HeadRows stage(Staged &staged, int head, int n, int64_t dim, Load load) {
   const HeadRows result = {staged.row, 0, n};
   if (staged.head == head) return result;
   staged.head = head;
-  const CacheRows codes = of_head(rows, head);
-  const RowFactors of_codes = {of_head(factors.scale, head), of_head(factors.zero, head)};
   for (int j = 0; j < n; j++) {
     float *to = staged.rows + j * dim;
-    if constexpr (reads_codes) load_cached_row(to, codes, of_codes, pages, key + j, dim);
+    if constexpr (reads_codes) load(to, j);
     staged.row[j] = reinterpret_cast<const char *>(to);
   }
   return result;
+}
+
+inline HeadRows stage_keys_of(const QueryTile &tile, const DecodeBlock &block, int head) {
+  KeyStream s = tile.keys;
+  s.k = of_head(s.k, head), s.k_factors = of_head(s.k_factors, head), s.k_rope = of_head(s.k_rope, head);
+  const int64_t dim = tile.attention->head_dim;
+  return stage(block.staging.k, head, block.rows.n, dim,
+               [&](float *to, int j) { load_key(to, s, block.first + j, dim); });
+}
+
+inline HeadRows stage_values_of(const QueryTile &tile, const DecodeBlock &block, int head) {
+  const KeyStream &s = tile.keys;
+  const CacheRows rows = of_head(s.v, head);
+  const RowFactors factors = of_head(s.v_factors, head);
+  const int64_t dim = tile.attention->head_dim_v;
+  return stage(block.staging.v, head, block.rows.n, dim,
+               [&](float *to, int j) { load_cached_row(to, rows, factors, s.pages, block.first + j, dim); });
 }
 
 /// S = Q K^T of a block.
@@ -85,14 +113,12 @@ inline void decode_scores(const QueryTile &tile, const RowGroup &g, const Decode
   const int64_t dim = tile.attention->head_dim;
   const int64_t lines = cache_lines(row_bytes(s.v.dtype, tile.attention->head_dim_v));
   const HeadRows keys = {block.rows.key, g.head * s.k.head, n};
+  if (block.staging.k.rows != nullptr)
+    return decode_qk<rows, FA_F32>(stage_keys_of(tile, block, g.head), g, dim, lines, block.values, scores);
   if (!is_quantised(s.k.dtype)) {
     return with_type(s.k.dtype, [&](auto type) {
       decode_qk<rows, decltype(type)::dtype>(keys, g, dim, lines, block.values, scores);
     });
-  }
-  if (block.staging.k.rows != nullptr) {
-    const HeadRows staged = stage(block.staging.k, s.k, factors, s.pages, g.head, block.first, n, dim);
-    return decode_qk<rows, FA_F32>(staged, g, dim, lines, block.values, scores);
   }
   if constexpr (reads_codes) {
     alignas(64) float zero[decode_keys], scale[decode_keys];
@@ -118,7 +144,7 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   constexpr int most = smaller(4, decode_sums / rows);
   const auto lines = [&](int vectors) {  // of the next keys for every pv_keys keys of a pass over these vectors
     const int64_t passes = (dim + vectors * width - 1) / (vectors * width);
-    return (pv_keys * cache_lines(row_bytes(s.k.dtype, tile.attention->head_dim)) + passes - 1) / passes;
+    return (pv_keys * cache_lines(k_row_bytes(tile)) + passes - 1) / passes;
   };
   const auto plain = [&](auto type, const HeadRows &from) {
     const int64_t next = lines(most);
@@ -128,9 +154,7 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   };
   const HeadRows from = {block.rows.value, g.head * s.v.head, n};
   if (!is_quantised(s.v.dtype)) return with_type(s.v.dtype, [&](auto type) { plain(type, from); });
-  if (block.staging.v.rows != nullptr)
-    return plain(Element<FA_F32>(), stage(block.staging.v, s.v, factors, s.pages, g.head, block.first, n, dim));
-
+  if (block.staging.v.rows != nullptr) return plain(Element<FA_F32>(), stage_values_of(tile, block, g.head));
   if constexpr (reads_codes) {
     alignas(64) float zero[decode_keys], scale[decode_keys];
     if (factors.scale) {

@@ -15,14 +15,14 @@ struct Rows {
 /// Keys j .. j + n - 1, operands(dim) operands a row.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const int64_t bytes = dtype_bytes(s.k.dtype);
-  const bool are_operands = !is_quantised(s.k.dtype) && bytes * Simd::pack == 4 && dim % Simd::pack == 0 &&
-                            s.k.element == bytes && s.k.row % 4 == 0;
+  const bool are_operands = !is_quantised(s.k.dtype) && s.k_rope_dim == 0 && bytes * Simd::pack == 4 &&
+                            dim % Simd::pack == 0 && s.k.element == bytes && s.k.row % 4 == 0;
   if (are_operands && evenly_spaced(s.pages, j, n))
     return {reinterpret_cast<const float *>(row_of(s.k, s.pages, j)), s.k.row / 4};
   const int64_t pitch = operands(dim);
   for (int64_t i = 0; i < n; i++) {
     if constexpr (Simd::pack == 1) {
-      load_cached_row(buffer + i * pitch, s.k, s.k_factors, s.pages, j + i, dim);
+      load_key(buffer + i * pitch, s, j + i, dim);
     } else {
       const char *from = row_of(s.k, s.pages, j + i);
       buffer[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one

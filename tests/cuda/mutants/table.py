@@ -360,6 +360,7 @@ MUTANTS = [
               "    if (zero.data) x -= load_factor(p, zero, s, key, head, d);\n", "", image=SIMT_QUANTISED, types="f32"),
     quantised("codes_first_group", "collective/codes.cuh", "d / factors.channels * factors.stride[3]", "0", image=SIMT_QUANTISED,
               types="f32"),
+    quantised("codes_second_part_begins_late", "collective/codes.cuh", "if (d >= dim)", "if (d > dim)", "KeysInTwoParts", SIMT_QUANTISED, "f32"),
     codes("codes_past_the_last", "kernel.cu", "n < tile.tokens", "true", "EachCacheAtEachPlace"),
     codes("codes_of_signed_maxima", "row.cuh", "most = max(most, uint32_t(bits) & 0x7fffffff)",
           "most = max(most, uint32_t(max(bits, 0)))", "EachCacheAtEachPlace"),

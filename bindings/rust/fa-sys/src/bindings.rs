@@ -185,13 +185,15 @@ pub struct fa_desc {
     pub parallel_for_user: *mut ::core::ffi::c_void,
     /// FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
     pub dtype_v: fa_dtype,
-    /// 0
-    pub reserved: i32,
+    /// FA_DTYPE_DEFAULT: as dtype_q; FA_F32, FA_F16 or FA_BF16
+    pub dtype_k_rope: fa_dtype,
+    /// 0; 0 .. head_dim - 1: the last elements of keys, which k_rope has
+    pub head_dim_rope: i64,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_desc"][::core::mem::size_of::<fa_desc>() - 112usize];
+    ["Size of fa_desc"][::core::mem::size_of::<fa_desc>() - 120usize];
     ["Alignment of fa_desc"][::core::mem::align_of::<fa_desc>() - 8usize];
     [
         "Offset of field: fa_desc::struct_size",
@@ -249,8 +251,11 @@ const _: () = {
         "Offset of field: fa_desc::dtype_v",
     ][::core::mem::offset_of!(fa_desc, dtype_v) - 104usize];
     [
-        "Offset of field: fa_desc::reserved",
-    ][::core::mem::offset_of!(fa_desc, reserved) - 108usize];
+        "Offset of field: fa_desc::dtype_k_rope",
+    ][::core::mem::offset_of!(fa_desc, dtype_k_rope) - 108usize];
+    [
+        "Offset of field: fa_desc::head_dim_rope",
+    ][::core::mem::offset_of!(fa_desc, head_dim_rope) - 112usize];
 };
 /** One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
 
@@ -266,7 +271,8 @@ pub struct fa_forward_args {
     pub struct_size: usize,
     /// (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
     pub q: fa_tensor,
-    /// (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
+    /** (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D); D less
+head_dim_rope*/
     pub k: fa_tensor,
     /// as k, with Dv for D; dtype_v
     pub v: fa_tensor,
@@ -328,11 +334,13 @@ longest sequence; FA_I32*/
     pub tree_mask: fa_tensor,
     /// absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32
     pub tree_depth: fa_tensor,
+    /// absent; required with head_dim_rope: as k, with head_dim_rope for D; dtype_k_rope
+    pub k_rope: fa_tensor,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 1400usize];
+    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 1480usize];
     [
         "Alignment of fa_forward_args",
     ][::core::mem::align_of::<fa_forward_args>() - 8usize];
@@ -432,6 +440,9 @@ const _: () = {
     [
         "Offset of field: fa_forward_args::tree_depth",
     ][::core::mem::offset_of!(fa_forward_args, tree_depth) - 1320usize];
+    [
+        "Offset of field: fa_forward_args::k_rope",
+    ][::core::mem::offset_of!(fa_forward_args, k_rope) - 1400usize];
 };
 /** One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
  are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A gradient that is
@@ -695,7 +706,8 @@ const _: () = {
 pub struct fa_append_args {
     /// set by fa_append_args_init
     pub struct_size: usize,
-    /// (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+    /** (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16; D less
+head_dim_rope*/
     pub k: fa_tensor,
     /// absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
     pub v: fa_tensor,
@@ -752,11 +764,15 @@ FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache*/
     pub workspace_size: usize,
     /// NULL; as in fa_forward_args
     pub stream: *mut ::core::ffi::c_void,
+    /// absent; required with head_dim_rope: as k, with head_dim_rope for D; the same types
+    pub k_rope: fa_tensor,
+    /// absent with k_rope; written; as k_cache, with head_dim_rope for D; dtype_k_rope
+    pub k_rope_cache: fa_tensor,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_append_args"][::core::mem::size_of::<fa_append_args>() - 1376usize];
+    ["Size of fa_append_args"][::core::mem::size_of::<fa_append_args>() - 1536usize];
     ["Alignment of fa_append_args"][::core::mem::align_of::<fa_append_args>() - 8usize];
     [
         "Offset of field: fa_append_args::struct_size",
@@ -845,6 +861,12 @@ const _: () = {
     [
         "Offset of field: fa_append_args::stream",
     ][::core::mem::offset_of!(fa_append_args, stream) - 1368usize];
+    [
+        "Offset of field: fa_append_args::k_rope",
+    ][::core::mem::offset_of!(fa_append_args, k_rope) - 1376usize];
+    [
+        "Offset of field: fa_append_args::k_rope_cache",
+    ][::core::mem::offset_of!(fa_append_args, k_rope_cache) - 1456usize];
 };
 /** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
  kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use fa_sys::*;
 
-use crate::fields::{optional_inputs, quantised_inputs, tree_inputs};
+use crate::fields::{optional_inputs, quantised_inputs, rope_inputs, tree_inputs};
 use crate::inputs::{arrays, inputs, offsets, resources, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
@@ -45,6 +45,7 @@ impl<'a> ForwardArgs<'a> {
 
     quantised_inputs!();
     tree_inputs!();
+    rope_inputs!();
 
     inputs!(fa_forward_args, "workspace_size");
 

@@ -103,6 +103,8 @@ impl OpBuilder {
         dtype_kv;
         /// The type of v; otherwise as k.
         dtype_v;
+        /// The type of k_rope; otherwise as q.
+        dtype_k_rope;
         /// The type of out; otherwise as q.
         dtype_out;
     }
@@ -112,6 +114,8 @@ impl OpBuilder {
         head_dim: i64;
         /// The head dimension of v and out; otherwise as that of q and k.
         head_dim_v: i64;
+        /// The last elements of keys, which k_rope has; otherwise k has all.
+        head_dim_rope: i64;
         /// Keys before its position that a query attends; otherwise all.
         window_left: i64;
         /// Keys after its position that a query attends; otherwise all. A causal mask allows none.

@@ -69,12 +69,26 @@ macro_rules! tree_inputs {
     };
 }
 
+/// Methods that set the second part of keys.
+macro_rules! rope_inputs {
+    () => {
+        tensors! {
+            /// The last head_dim_rope elements of keys; as k, with `head_dim_rope`; the op's type of k_rope.
+            pub k_rope: TensorRef;
+        }
+    };
+}
+
 /// Methods that set fields of fa_append_args.
 macro_rules! append_inputs {
     () => {
         tensors! {
             /// Pages of each sequence; (B, pages per sequence, 1, 1); i32.
             pub block_table: TensorRef;
+            /// The last head_dim_rope elements of new keys; as k, with `head_dim_rope`; the op's type of q, f32, f16 or bf16.
+            pub k_rope: TensorRef;
+            /// Written: the cache's last elements of keys; as k, with `head_dim_rope`; the op's type of k_rope.
+            pub k_rope_cache: TensorMut;
             /// Queries to rotate; (B, Sq, Hq, D); the op's type of q, f32, f16 or bf16.
             pub q: TensorRef;
             /// Written: rotated queries; as q; the op's type of q.
@@ -87,7 +101,7 @@ macro_rules! append_inputs {
             pub positions: TensorRef;
             /// Rows of the tables for q; (B, Sq, 1, 1); i32 or i64.
             pub q_positions: TensorRef;
-            /// The place of each new token; negative: skipped; (B, Sn, 1, 1); i32 or i64.
+            /// Place of each token; negative: skipped; (B, Sn, 1, 1); i32 or i64.
             pub slot_mapping: TensorRef;
         }
 
@@ -109,4 +123,4 @@ macro_rules! append_inputs {
     };
 }
 
-pub(crate) use {append_inputs, optional_inputs, quantised_inputs, tree_inputs};
+pub(crate) use {append_inputs, optional_inputs, quantised_inputs, rope_inputs, tree_inputs};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fields::{
     append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
-    setters_of_quantised, setters_of_tree,
+    setters_of_quantised, setters_of_rope, setters_of_tree,
 };
 use libfa::sys::*;
 use libfa::{
@@ -58,7 +58,7 @@ macro_rules! differing {
 fn desc_difference(a: &OpBuilder, b: &OpBuilder) -> BTreeSet<String> {
     differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_v dtype_out mask head_dim
         head_dim_v window_left window_right attention_chunk softmax_scale softcap flags num_threads parallel_for
-        parallel_for_user reserved)
+        parallel_for_user dtype_k_rope head_dim_rope)
 }
 
 #[test]
@@ -70,6 +70,8 @@ fn every_field_of_fa_desc() {
         (&["dtype_q"], |b| b.dtype_q(DType::BF16)),
         (&["dtype_kv"], |b| b.dtype_kv(DType::F16)),
         (&["dtype_v"], |b| b.dtype_v(DType::I8)),
+        (&["dtype_k_rope"], |b| b.dtype_k_rope(DType::BF16)),
+        (&["head_dim_rope"], |b| b.head_dim_rope(16)),
         (&["dtype_out"], |b| b.dtype_out(DType::F16)),
         (&["mask"], |b| b.mask(Mask::Causal)),
         (&["head_dim"], |b| b.head_dim(32)),
@@ -84,7 +86,7 @@ fn every_field_of_fa_desc() {
         (&["flags"], |b| b.bias_before_softcap(true)),
         (&["num_threads"], |b| b.num_threads(3)),
     ];
-    let mut reached = BTreeSet::from(["struct_size", "reserved"].map(str::to_owned)); // fa_desc_init's, and always 0
+    let mut reached = BTreeSet::from(["struct_size"].map(str::to_owned)); // fa_desc_init's
     for (names, set) in setters {
         let difference = desc_difference(&Op::builder(DType::F32, 64), &set(Op::builder(DType::F32, 64)));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
@@ -145,7 +147,8 @@ fn every_field_of_fa_forward_args() {
     let quantised: Vec<(&[&str], Set)> = setters_of_quantised!(view);
     let words = &pages;
     let tree: Vec<(&[&str], Set)> = setters_of_tree!(words);
-    for (names, set) in setters.into_iter().chain(inputs).chain(quantised).chain(tree) {
+    let rope: Vec<(&[&str], Set)> = setters_of_rope!(view);
+    for (names, set) in setters.into_iter().chain(inputs).chain(quantised).chain(tree).chain(rope) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);

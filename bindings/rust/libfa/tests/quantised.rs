@@ -41,6 +41,29 @@ fn codes_are_worth_what_scales_say() -> Result<()> {
 }
 
 #[test]
+fn keys_in_two_parts_are_those_of_one() -> Result<()> {
+    let numbers = |count: usize, step: f32| -> Vec<f32> { (0..count).map(|i| (i as f32 * step).sin()).collect() };
+    let (q, k, v) = (numbers(4 * 32, 0.7), numbers(ELEMENTS, 0.3), numbers(ELEMENTS, 0.9));
+    let row =
+        |d: std::ops::Range<usize>| -> Vec<f32> { k.chunks(32).flat_map(|row| row[d.clone()].to_vec()).collect() };
+    let (first, last) = (row(0..24), row(24..32));
+    let view = |x| TensorRef::new(x, SHAPE);
+    let whole = Op::builder(DType::F32, 32).device(Device::Cpu).build()?;
+    let expected = forward(&whole, &q, view(&k)?, view(&v)?, None)?;
+
+    let divided = Op::builder(DType::F32, 32).head_dim_rope(8).device(Device::Cpu).build()?;
+    let mut out = vec![0f32; 4 * 32];
+    let k = TensorRef::new(&first, [1, 40, 2, 24])?;
+    let args =
+        ForwardArgs::new(TensorRef::new(&q, [1, 1, 4, 32])?, k, view(&v)?, TensorMut::new(&mut out, [1, 1, 4, 32])?);
+    divided.forward(&mut args.k_rope(TensorRef::new(&last, [1, 40, 2, 8])?))?;
+    for (found, expected) in out.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-5, "{found} and {expected}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_does_not_fit_is_named() -> Result<()> {
     let codes = vec![0u8; ELEMENTS];
     let error = TensorRef::codes(&codes, DType::I4, SHAPE).unwrap_err();

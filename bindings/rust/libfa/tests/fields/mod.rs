@@ -39,6 +39,12 @@ macro_rules! setters_of_tree {
     };
 }
 
+macro_rules! setters_of_rope {
+    ($view:expr) => {
+        vec![(&["k_rope"], Box::new(move |a| a.k_rope($view())))]
+    };
+}
+
 macro_rules! setters_of_append {
     ($view:expr, $result:expr, $pages:expr) => {
         vec![
@@ -47,6 +53,8 @@ macro_rules! setters_of_append {
             (&["v_scale"], Box::new(move |a| a.v_scale($view()))),
             (&["k_zero"], Box::new(move |a| a.k_zero($view()))),
             (&["v_zero"], Box::new(move |a| a.v_zero($view()))),
+            (&["k_rope"], Box::new(move |a| a.k_rope($view()))),
+            (&["k_rope_cache"], Box::new(move |a| a.k_rope_cache($result()))),
             (&["q"], Box::new(move |a| a.q($view()))),
             (&["q_out"], Box::new(move |a| a.q_out($result()))),
             (&["rotary_cos"], Box::new(move |a| a.rotary_cos($view()))),
@@ -68,7 +76,7 @@ macro_rules! forward_fields {
         $macro!($($given)* struct_size q k v out lse bias mask alibi_slopes sinks block_table
             cu_seqlens_q cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs
             max_seqlen_q max_seqlen_k num_splits reserved workspace workspace_size stream k_scale
-            v_scale k_zero v_zero tree_mask tree_depth)
+            v_scale k_zero v_zero tree_mask tree_depth k_rope)
     };
 }
 
@@ -93,11 +101,11 @@ macro_rules! append_fields {
         $macro!($($given)* struct_size k v k_cache v_cache k_scale v_scale k_zero v_zero q q_out
             rotary_cos rotary_sin positions q_positions slot_mapping block_table cu_seqlens_new
             seqused_new cache_seqlens leftpad_k kv_batch_idx num_seqs max_seqlen_new flags reserved
-            workspace workspace_size stream)
+            workspace workspace_size stream k_rope k_rope_cache)
     };
 }
 
 pub(crate) use {
     append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
-    setters_of_quantised, setters_of_tree,
+    setters_of_quantised, setters_of_rope, setters_of_tree,
 };
