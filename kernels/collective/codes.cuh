@@ -7,7 +7,7 @@
 
 namespace fa::kernels {
 
-/// What a byte of float8_e4m3fn is: its exponents are 120 below those of f32.
+/// A byte of float8_e4m3fn as f32: its exponents are 120 below those of f32.
 __device__ inline float from_e4m3(uint32_t byte) {
   const float size = __uint_as_float((byte & 0x7f) << 20) * 0x1p120f;
   return (byte & 0x7f) == 0x7f ? nan_value() : byte & 0x80 ? -size : size;
@@ -22,7 +22,7 @@ __device__ inline float finite_or_nan(float x) {
   return is_finite(x) ? x : nan_value();
 }
 
-/// Element d of a row: its code; of a block, what it is worth; of other types the number. stride: bytes from one to the
+/// Element d of a row: its code; its number, for blocks and other types. stride: bytes from one to the
 /// next, where elements have addresses.
 __device__ inline float load_code(const char *row, int64_t stride, int32_t dtype, int32_t d) {
   const auto byte_at = [](const char *p) { return uint32_t(*reinterpret_cast<const uint8_t *>(p)); };
@@ -59,7 +59,7 @@ __device__ inline float load_factor(const Params &p, const Factors &factors, con
   return finite_or_nan(load_element(row + d / factors.channels * factors.stride[3], factors.dtype));
 }
 
-/// Keys, or values, with what belongs to their codes.
+/// Keys, or values, with the scales and zeros of their codes.
 struct CachedRows {
   const View &view;
   const Factors &scale, &zero;
@@ -97,8 +97,8 @@ __device__ inline float special_cached_value(const QuantisedParams &p, const Wor
   return sum;
 }
 
-/// Puts what attended values that are not finite give in place of finite sums, in the results of row `row` of the tile,
-/// which has a key at all; by `lanes` neighbouring lanes, of which this is number `lane`.
+/// Sets the elements of row `row` of the tile, which has a key at all, that attended values which are not finite reach
+/// to the result of these; by `lanes` neighbouring lanes, of which this is number `lane`.
 __device__ inline void add_special_cached_values(const QuantisedParams &p, const WorkTile &w, int32_t row,
                                                  Interval keys, int32_t lane, int32_t lanes) {
   const bool whole = p.schedule.num_splits == 1;

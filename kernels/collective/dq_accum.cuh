@@ -1,5 +1,5 @@
-// Where the sums of dq are that blocks of keys add to, in f32: 16 rows by 8 columns after another, each as the lanes of
-// a warp have it in an Accumulator, so that what a warp adds at a time is neighbours.
+// The layout of the f32 sums of dq, to which blocks of keys add: tiles of 16 rows by 8 columns, one after another, each
+// in the order of an Accumulator's lanes, so that a warp adds to consecutive addresses.
 #pragma once
 
 #include "collective/backward_tile_scheduler.cuh"

@@ -25,7 +25,7 @@ struct KeysOfRows {
     full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
   }
 
-  /// Those of all lanes' rows.
+  /// Extends the bounds to the rows of all lanes.
   __device__ void reduce_over_warp() {
     low = min_over_warp(low), high = max_over_warp(high);
     full_low = max_over_warp(full_low), full_high = min_over_warp(full_high);

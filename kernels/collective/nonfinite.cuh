@@ -1,7 +1,7 @@
-// NaN and infinity: masked values never reach a result, attended ones do as fa.h says. A masked key has
-// the weight 0, and 0 * v is 0 unless v is NaN or Inf; so is the product of Inf and an attended weight too small for a
-// float. Rows with such a product, which are rare, have results that are not finite: the block then repeats them with
-// values of which those that are not finite are 0, and puts in the place of each element what the attended ones give.
+// NaN and infinity: masked values never reach a result, attended ones do as fa.h says. A masked key has the weight 0,
+// and 0 * v is 0 unless v is NaN or Inf; so is the product of Inf and an attended weight too small for a float. Rows
+// with such a product, which are rare, have results that are not finite. The block then computes them again with 0 in
+// place of values that are not finite, and afterwards sets each element to the result of the attended ones.
 #pragma once
 
 #include "collective/tree.cuh"
@@ -29,7 +29,7 @@ __device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32
   return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -infinity;
 }
 
-/// The same, or the tree of new tokens.
+/// Also where a tree of new tokens is the rule.
 template <bool has_trees>
 __device__ inline bool hidden_with_tree(const Params &p, const Sequence &s, Row row, int32_t key) {
   if (has_trees && p.tree_mask.data && !attends_in_tree(p, s, row, key)) return true;
@@ -56,7 +56,7 @@ __device__ inline uint32_t finite_halves(uint32_t word, uint32_t exponent) {
   return word;
 }
 
-/// Replaces what is not finite in a tile of 16-bit elements in shared memory by 0; by `threads` threads.
+/// Zeroes the elements that are not finite in a tile of 16-bit elements in shared memory; by `threads` threads.
 __device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent, int32_t thread,
                                        int32_t threads) {
 #pragma unroll 1

@@ -20,7 +20,7 @@ __device__ inline Target target_of(const Params &p, const WorkTile &w, int32_t r
   return {reinterpret_cast<char *>(partial), sizeof(float), f32};
 }
 
-/// Puts what attended values that are not finite give in place of finite sums, in the results of row `row`; by a whole
+/// Sets the elements of row `row` that attended values which are not finite reach to the result of these; by a whole
 /// warp.
 __device__ inline void add_special_values(const Params &p, const WorkTile &w, int32_t row, Interval keys) {
   const Target to = target_of(p, w, row);

@@ -72,7 +72,7 @@ class Gather {
   }
 
  private:
-  /// Products read in the asynchronous proxy what cp.async has written in the generic one.
+  /// Products read through the asynchronous proxy, and cp.async writes through the generic one: a fence between.
   template <int Groups>
   __device__ void signal() {
     cp_async_wait_group<Groups>();

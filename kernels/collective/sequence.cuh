@@ -11,7 +11,7 @@ __device__ inline uint32_t quotient(uint32_t x, FastDivmod by_n) {
   return (__umulhi(x, by_n.multiplier) + x) >> by_n.shift;
 }
 
-/// The same of an x that is seldom larger.
+/// The quotient of an x that may have more than 31 bits, which is rare.
 __device__ inline int64_t quotient(int64_t x, int64_t n, FastDivmod by_n) {
   return x >> 31 == 0 ? quotient(uint32_t(x), by_n) : x / n;
 }

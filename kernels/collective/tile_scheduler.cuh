@@ -45,9 +45,9 @@ __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int
   return low < uint32_t(keys) ? Interval{int32_t(low), int32_t(min(low + share, uint32_t(keys)))} : Interval{0, 0};
 }
 
-/// The sequence that a tile of all packed ones together may be of, and the tile counted from its first one; -1: of
-/// none. Sequences have as many tiles each as the longest one, or one more than their rows fill, so that where they
-/// begin follows from cumulative[b] alone. Called by whole warps.
+/// The packed sequence that has tile *tile, or -1; *tile becomes the tile's number in it. Sequences have as many tiles
+/// each as the longest one, or one more than their rows fill, so that where they begin follows from cumulative[b]
+/// alone. Called by whole warps.
 __device__ inline int32_t sequence_of_tile(const Params &p, const int32_t *cumulative, int32_t *tile) {
   const TileSchedulerParams &s = p.schedule;
   if (s.sequence_tiles > 0) {

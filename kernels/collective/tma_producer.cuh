@@ -50,7 +50,7 @@ class TmaProducer {
   const TensorMaps &maps_;
   const SharedMemory &shared_;
   StateOf<SharedMemory> &state_;
-  uint32_t items_ = 0;  // sent; the family may keep a bit of its own in it
+  uint32_t items_ = 0;  // sent; the family may keep another bit in it
 
  private:
   using KeyTile = typename B::KeyTile;
@@ -77,7 +77,7 @@ class TmaProducer {
     copy_boxes(w, blocks);
   }
 
-  /// Of a tile's boxes each is a lane's to look up and to copy; where keys are not paged, there is one.
+  /// Each lane looks up and copies one box of a tile; where keys are not paged, there is one box.
   __device__ bool has_box() const { return Family::lane() * maps_.rows_of_keys < B::keys; }
 
   /// In the order in which they are used: the next tile's keys before this one's values. Pages are requested an

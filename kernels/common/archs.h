@@ -37,7 +37,7 @@ inline constexpr Arch archs[] = {
 #undef FA_ARCH
 };
 
-/// The architecture of a number, 80; what has no line in archs.inc does not compile.
+/// The architecture of a number, 80; a number without a line in archs.inc does not compile.
 consteval Arch arch_of(int number) {
   const Arch *arch = archs;
   while (arch->number != number) ++arch;

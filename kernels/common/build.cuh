@@ -1,5 +1,5 @@
-// The mark of the build in every image: a symbol whose name holds the hash of what the two are compiled from
-// (archs.inc, params.h, ...), which the host looks for.
+// The mark of the build in every image: a symbol whose name holds the hash of the sources that host and image share
+// (archs.inc, params.h, ...). The host looks for it.
 #pragma once
 
 #define FA_CONCATENATE(a, b) a##b

@@ -39,12 +39,12 @@ constexpr ElementLine line_of(Dtype dtype) {
 /// it does not compile: a format of caches alone has no softmax.
 ///
 ///   infinity            its bits, which are those of the exponent
-///   max_offset          where m is set, a row's largest weight becomes 2^max_offset; see common/rescale.cuh
+///   max_offset          where m is set, a row's largest weight becomes 2^max_offset; see collective/rescale.cuh
 ///   rescale_threshold   log2 of the factor by which a weight may exceed that before m moves
 ///   max_sum             wgmma: the largest sum of a lane's weights of a row in a tile, and so of each weight
 ///   exp2_degree         of a polynomial whose error is smaller than that of rounding weights to the type
 ///   f32_exponents       weights have f32's exponents
-///   scales_gradients    its range needs scaled gradients of scores (backward/grad_scale.cuh)
+///   scales_gradients    its range needs scaled gradients of scores (backward/mma/grad_scale.cuh)
 ///   halves_gradients    its largest number is below f32's, with the same exponents: terms are halves
 template <Dtype>
 struct Element;
@@ -108,7 +108,7 @@ constexpr auto dtypes_up_to() {
   }
 }
 
-/// Those of q, out, the bias and gradients; and those of k and v.
+/// The types of q, out, the bias and gradients; and the types of k and v.
 using ComputeTypes = decltype(dtypes_up_to<Use::compute>());
 using CacheTypes = decltype(dtypes_up_to<Use::cache>());
 

@@ -11,40 +11,40 @@
 
 namespace fa::kernels {
 
-/// How a block of threads is made, and what of an SM it takes.
+/// The tile of an entry point: the shape of its blocks, and the resources of an SM that a block takes.
 struct TileConfig {
-  int rows;                   // of queries (Entry::dkv: worked on at a time)
-  int keys;                   // worked on at a time (Entry::dkv: that a block owns); splits are whole multiples
+  int rows;                   // queries of a block (Entry::dkv: of a step)
+  int keys;                   // keys of a step (Entry::dkv: of a block); splits are whole multiples
   int threads;                // of a block
   int shared_bytes;           // dynamic shared memory of a block
-  int min_blocks_per_sm = 1;  // that it leaves room for
+  int min_blocks_per_sm = 1;  // blocks that fit on an SM together
   int stages = 1;             // tiles of keys or values that shared memory has room for
-  int cluster =
-      1;  // blocks of a cluster, which share their memory; the last cluster may have blocks without work tiles
+  // Blocks of a cluster, which share their memory; the last cluster may have blocks without work tiles.
+  int cluster = 1;
   int tensor_columns = 0;   // of tensor memory (tcgen05), of the SM's 512
-  bool cuts = false;        // the entry point does what Entry::split does: num_splits and heads_per_tile may exceed 1
+  bool cuts = false;        // as Entry::split: num_splits and heads_per_tile may exceed 1
   bool persistent = false;  // the grid is as large as the device, and blocks loop over work tiles
   int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
   int box_keys = 0;         // the same of keys and values
   int box_out = 0;          // the same of out, where whole boxes of it are written so; 0: nowhere
-  int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
-  bool gathers = false;     // keys and values from pages that boxes do not reach
+  int box_columns = 64;     // of every box: a panel, as wide as the swizzle in bytes
+  bool gathers = false;     // supports pages that boxes do not fit: cp.async gathers their rows
   bool partial_boxes = false;  // packed heads need not fill a box of queries
-  int columns = 0;             // of a gradient that a block sums, others are those of the grid's next row; 0: all
+  int columns = 0;             // of a gradient, that a block sums; grid.y has the other columns; 0: all
 };
 
-/// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; what is said of
-/// num_splits and heads_per_tile is so unless TileConfig::cuts. Those of backward take one BackwardParams.
+/// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; the limits of
+/// num_splits and heads_per_tile below do not hold where TileConfig::cuts. Those of backward take one BackwardParams.
 enum class Entry {
-  plain,           // what the family is fastest at; num_splits and heads_per_tile are 1
+  plain,           // the fastest: scores with the scale alone; num_splits and heads_per_tile are 1
   narrow,          // as plain, of values that have fewer columns than queries
   score_mod,       // nearly as fast, with softcap and ALiBi; num_splits and heads_per_tile are 1
   general,         // num_splits and heads_per_tile are 1
   split,           // partial results when num_splits is above 1
   decode,          // as split, of few rows
   combine,         // partial results to results
-  delta,           // backward: statistics of rows
-  dsinks,          // from statistics
+  delta,           // backward: rows' statistics (lse, and dO.O)
+  dsinks,          // from these statistics
   dkv,             // dk and dv, by blocks that own keys
   dq,              // by blocks that own queries
   bwd_fused,       // dk, dv and the terms of dq's sums, by blocks that own keys
@@ -69,35 +69,34 @@ constexpr bool is_backward(Entry entry) {
 
 /// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order
 /// of families.inc, the families that support its attention, up to the first that supports all of its calls; each call
-/// takes the first that supports it. Under a causal mask that one has all trees as well.
+/// takes the first that supports it. Under a causal mask the last one also supports every tree.
 struct Family {
   /// The tile of an entry point; {} for those that the family does not have.
   TileConfig (*tile)(const Arch &arch, int dim, Entry entry);
 
-  /// The element type of the images that compute an attention.
+  /// The element type of the image that computes an attention.
   Dtype (*works_in)(const Attention &attention);
 
   /// Why the family does not support an attention; nullptr when it does.
   const char *(*unsupported_reason)(const Attention &attention);
 
-  /// Why an entry point that the family has does not support a call; nullptr when it does. Of the schedule nothing is
-  /// set.
+  /// Why an entry point that the family has does not support a call; nullptr when it does. call.schedule is not set
+  /// yet.
   const char *(*unsupported_call_reason)(Entry entry, const Params &call);
 
   /// Some entry point supports each call of an attention that the family supports, with splits and without, but for
   /// those of unsupported_tree_reason.
   bool is_fallback;
 
-  /// Of a family of backward: why an entry point that it has does not support a call; nullptr when it does.
+  /// For a family of backward: why an entry point that it has does not support a call; nullptr when it does.
   const char *(*unsupported_backward_reason)(Entry entry, const BackwardParams &call) = nullptr;
 
-  /// A fallback that supports those calls too.
+  /// A fallback that also supports the calls of unsupported_tree_reason.
   bool has_all_trees = false;
 };
 
-/// No tile of a family asks for more shared memory than an architecture that has what the family needs gives a block,
-/// nor for more of it and of tensor memory than lets as many blocks as it is meant for work side by side; each costs a
-/// kilobyte of shared memory more than it asks for.
+/// Whether min_blocks_per_sm blocks of every tile fit on an SM of each architecture that the family is built for:
+/// shared memory, of which each block costs a kilobyte more than it asks for, and tensor memory.
 constexpr bool fits_everywhere(const Family &family, unsigned needs, std::initializer_list<int> dims) {
   for (const Arch &arch : archs)
     for (const int dim : dims)

@@ -23,7 +23,7 @@ __device__ inline T min_over_lanes(T x) {
   return over_lanes<Lanes>(x, [](T a, T b) { return min(a, b); });
 }
 
-/// Of a whole warp.
+/// The minimum over a warp.
 __device__ inline int min_over_warp(int x) {
   if constexpr (this_arch.number >= 80) return redux_sync_min_s32(x);
   return min_over_lanes<32>(x);

@@ -1,5 +1,5 @@
-// Barriers of threads and of copies: mbarrier objects in shared memory, named barriers, and the fences between what
-// threads do to shared memory and what copies and products do (PTX ISA, "Async proxy").
+// Barriers of threads and of copies: mbarrier objects in shared memory, named barriers, and the fences between
+// accesses to shared memory by threads and by copies and products (PTX ISA, "Async proxy").
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ __device__ inline void bar_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-/// Orders what this thread did to shared memory before copies and products that begin behind a barrier after this.
+/// Orders this thread's accesses to shared memory before copies and products that begin behind a barrier after this.
 __device__ inline void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -1,4 +1,4 @@
-// Constants, and what is not a finite number.
+// Constants, and tests for NaN and infinity.
 #pragma once
 
 namespace fa::kernels {

@@ -17,7 +17,7 @@ struct View {
   int64_t stride[4];
 };
 
-/// The way from one batch entry (or page) to the next, and from one row to the next, in Params::stride_unit bytes.
+/// Strides of batch entries (or pages) and of rows, in units of Params::stride_unit bytes.
 struct RowSteps {
   int32_t entry, row;
 };
@@ -34,26 +34,26 @@ struct FastDivmod {
 /// column is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest,
 /// then columns of a group of them, then tiles from the last, then groups; see collective/tile_scheduler.cuh.
 struct TileSchedulerParams {
-  int32_t tile_rows;       // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
+  int32_t tile_rows;       // rows of a tile: TileConfig::rows, or fewer where packed heads do not fill it
   int32_t tiles;           // of each sequence, or of all together when cu_seqlens_q is given
   int32_t sequence_tiles;  // and then: of each sequence; or 0: one more than its rows fill, so that where they begin
                            // follows from cu_seqlens_q alone (see sequence_of_tile)
   int32_t head_groups;     // heads_q / heads_per_tile
-  int32_t heads_per_tile;  // of a tile: 1, or what divides heads_q / heads_kv
+  int32_t heads_per_tile;  // of a tile: 1, or a divisor of heads_q / heads_kv
   int32_t num_splits;      // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;      // 0: each sequence's keys are shared out evenly; else of one split, the last ones shorter
   int32_t tail_tiles;      // the first tiles of each column, which come after all others, in one section
   int64_t group;           // columns whose keys and values stay in L2 together; all of them: one section
   int64_t blocks;          // of this launch that have a work tile, splits included
-  int64_t first_tile;      // of this launch, heads counted in: several launches share out what one grid, or the
-                           // memory for partial results, does not hold
+  int64_t first_tile;      // of this launch, heads counted in: a call has several launches where a grid, or the memory
+                           // for partial results, is too small for all tiles
 };
 
 /// The layout of rows of 16-bit elements. aligned: rows start on 16 bytes. vectorizable: they are also whole multiples
 /// of 16 bytes long, with 32-bit offsets within a tile.
 enum Layout : int32_t { unaligned_rows, aligned_rows, vectorizable_rows };
 
-/// The bytes from one row to the next are fewer than this where rows are simple.
+/// vectorizable_rows: the bytes from one row to the next are fewer than this.
 constexpr int64_t longest_row = int64_t{1} << 24;
 
 /// The attention of an op, from which its families and their images follow.
@@ -94,9 +94,9 @@ struct Params : Attention {
   int32_t rows_q, rows_k;              // of every sequence; packed: unused
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
   int32_t page_size;                   // 0: not paged
-  RowSteps k_steps, v_steps;           // of which 32 bits hold any row's sum
+  RowSteps k_steps, v_steps;           // any row's offset in these units fits 32 bits
   int32_t stride_unit;                 // 0: offsets need 64 bits
-  int32_t table_step;                  // bytes from entry to entry of the block table; 0 where stride_unit is
+  int32_t table_step;                  // bytes from entry to entry of the block table; 0 where stride_unit is 0
 
   // Derived from the fields above by the host (cuda/derive.h).
   FastDivmod by_num_splits, by_head_groups, by_heads_per_tile, by_page_size, by_tile_rows, by_sequence_tiles;
@@ -108,7 +108,8 @@ struct Params : Attention {
   float inverse_softcap;   // 1 / softcap, small enough to be multiplied by 2 log2 e
 };
 
-/// Of families that count ALiBi's distances by the places of keys.
+/// Why families that take ALiBi's distances from the keys' positions do not support a call with a tree; nullptr: they
+/// do.
 constexpr const char *unsupported_tree_reason(const Params &p) {
   return p.tree_depth.data != nullptr && p.alibi_slopes.data != nullptr ? "ALiBi by the depths of a tree" : nullptr;
 }

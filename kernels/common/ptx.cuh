@@ -34,7 +34,7 @@ __device__ inline float2 ld_shared_v2_f32(uint32_t from) {
   return x;
 }
 
-/// The same, loaded again even where an earlier instruction has it.
+/// ld_shared_v2_f32, which the compiler does not merge with an earlier load.
 __device__ inline float2 ld_volatile_shared_v2_f32(uint32_t from) {
   float2 x;
   asm volatile("ld.volatile.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");

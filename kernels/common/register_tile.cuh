@@ -92,7 +92,7 @@ struct AccumulatorTile {
     unroll<ColumnBlocks>([&](int j) { f(at(row, 8 * j), at(row, 8 * j + 1), j); });
   }
 
-  /// Of a lane's part of each row; max_over_lanes<4> (lanes.cuh) makes it the row's.
+  /// The maxima of this lane's part of each row; max_over_lanes<4> (lanes.cuh) gives the row's.
   __device__ __forceinline__ Rows row_max() const {
     Rows top;
     unroll<rows>([&](int r) {
@@ -102,7 +102,7 @@ struct AccumulatorTile {
     return top;
   }
 
-  /// Of a lane's part of each row.
+  /// The sums of this lane's part of each row.
   __device__ __forceinline__ Rows row_sums() const {
     Rows sum;
     unroll<rows>([&](int r) { sum[r] = at(r, 0) + at(r, 1); });

@@ -41,13 +41,13 @@ __device__ inline void tcgen05_relinquish_alloc_permit() {
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
 }
 
-/// Gives columns back; by a whole warp, when nobody uses them any more.
+/// Frees columns; by a whole warp, after the last use.
 template <int Columns>
 __device__ inline void tcgen05_dealloc(uint32_t address) {
   asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(Columns) : "memory");
 }
 
-/// Orders this thread's tcgen05 instructions before what synchronises it with other threads, or behind it.
+/// Orders this thread's tcgen05 instructions before a synchronisation with other threads, or after one.
 __device__ inline void tcgen05_fence_before_thread_sync() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }

@@ -32,12 +32,12 @@ __device__ inline void cp_async_bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Waits until this thread's bulk groups have read what they copy, so that it may be overwritten.
+/// Waits until this thread's bulk groups have read their sources, which may then be overwritten.
 __device__ inline void cp_async_bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-/// Waits until what this thread's bulk groups copy is written.
+/// Waits until this thread's bulk groups have written their copies.
 __device__ inline void cp_async_bulk_wait_group() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -57,7 +57,7 @@ __device__ inline void load_rows(uint32_t tile, int first, const TensorMap &map,
   });
 }
 
-/// The other way: begins to copy a whole tile to its rows of a tensor, by one thread, as a bulk group of its own.
+/// The other direction: begins to copy a whole tile to its rows of a tensor, by one thread, as a separate bulk group.
 template <class Tile>
 __device__ inline void store_rows(const TensorMap &map, uint32_t tile, const TensorRow &to) {
   unroll<Tile::panels>([&](int i) {

@@ -1,6 +1,6 @@
 // Products of a warpgroup, four neighbouring warps of which each has 16 of 64 rows (PTX ISA, "Asynchronous warpgroup
 // level matrix instructions"). They run on while their warps do other work: between wgmma_fence and wgmma_wait_group
-// nobody touches their sums, their A in registers, or their operands in shared memory.
+// no thread may touch their sums, their A in registers, or their operands in shared memory.
 #pragma once
 
 #include "common/lanes.cuh"
@@ -10,7 +10,7 @@
 
 namespace fa::kernels {
 
-/// Orders what this warp did to registers before products that use them.
+/// Orders this warp's writes of registers before products that use them.
 __device__ inline void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -26,8 +26,8 @@ __device__ inline void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Groups) : "memory");
 }
 
-/// Keeps what computes these registers before, and what uses them behind, the instructions around it: the compiler does
-/// not know that products use them for longer than an instruction.
+/// A barrier for the compiler: these registers are computed before it and used after it. The compiler does not know
+/// that products use them for longer than an instruction.
 template <int Blocks>
 __device__ __forceinline__ void pin(AccumulatorTile<1, Blocks> &tile) {
   tile.for_each([](float &x, int, int) { asm volatile("" : "+f"(x)::"memory"); });

@@ -10,14 +10,14 @@ namespace fa {
 template <class Int>
 struct NewTokensOf {
   int32_t index;            // b: in arrays and block_table
-  Int batch, first, count;  // token 0 in k, v, positions and slots: entry and row; used ones
+  Int batch, first, count;  // token 0's entry and row in k, v, positions and slots; the number of tokens
   int32_t entry;            // of the cache, where neither pages nor slots choose it
   int64_t place;            // of token 0 among the sequence's rows in the cache
   int64_t position;         // of token 0, where positions are not given
 };
 
-/// Those of sequence b. Call: with the arrays of fa_append_args, absent ones null; rows: of every sequence, where these
-/// are not packed.
+/// The new tokens of sequence b. Call: with the arrays of fa_append_args, absent ones null; rows: of every sequence,
+/// where these are not packed.
 template <class Int, class Call>
 constexpr NewTokensOf<Int> new_tokens(const Call &call, Int rows, int32_t b) {
   const int32_t *const packed = call.cu_seqlens_new;

@@ -16,8 +16,8 @@ struct ScoreRule {
 };
 
 /// Scores: one score, or all those that a caller computes together (a vector, a row of a fragment), with a method for
-/// each step. finish_bias(added): adds the bias unless it is in the score; -inf hides the key, whatever the softcap
-/// makes of it.
+/// each step. finish_bias(added): adds the bias unless that is done; a bias of -inf hides the key, whatever the
+/// softcap gives.
 template <class Scores>
 constexpr void modify(Scores &&x, const ScoreRule &rule) {
   x.multiply_by_scale();

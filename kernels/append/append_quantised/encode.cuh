@@ -51,7 +51,7 @@ __device__ __forceinline__ void with_codes(int32_t dtype, F f) {
   }
 }
 
-/// Of a q8_0 block: a number in scales to the nearest integer, halves away from 0.
+/// Codes of a q8_0 block: x / scale to the nearest integer, halves away from 0.
 struct BytesOfBlock {
   static constexpr float per_scale = 127;
 
@@ -62,7 +62,7 @@ struct BytesOfBlock {
   }
 };
 
-/// Of a q4_0 block: halves upwards, and 8 is 0.
+/// Codes of a q4_0 block: halves are rounded upwards, and the code of 0 is 8.
 struct HalfBytesOfBlock {
   static constexpr float per_scale = -8;
 

@@ -1,5 +1,5 @@
-// A row of new numbers as codes, by the lanes that share it: scales of groups, codes, and the way to the cache. Every
-// lane of a warp comes here, with a row or without one.
+// Encodes a row of new numbers, by the lanes that share it: scales of groups, then codes, then the copy to the cache.
+// All lanes of a warp take part, with a row or without one.
 #pragma once
 
 #include "append/append/rows.cuh"
@@ -30,7 +30,7 @@ __device__ inline float rounded_to(int32_t dtype, float x) {
   return x;
 }
 
-/// Integers in the order of numbers that are not NaN; its own inverse.
+/// Maps the bits of numbers to integers in the same order (but for NaN), and back: its inverse is itself.
 __device__ inline int ordered(int bits) {
   return bits ^ (bits >> 31 & 0x7fffffff);
 }
@@ -47,7 +47,7 @@ struct Range {
     low = min(low, ordered(bits)), high = max(high, ordered(bits));
   }
 
-  /// With those of neighbouring lanes.
+  /// Joins the ranges of neighbouring lanes.
   __device__ void join(int lanes) {
     for (int d = 1; d < lanes; d *= 2) {
       most = max(most, __shfl_xor_sync(~0u, most, d));
@@ -58,7 +58,7 @@ struct Range {
   __device__ bool is_finite() const { return most < 0x7f800000; }
 };
 
-/// The range of n numbers, of which this lane is given some.
+/// The range of this lane's part of n numbers.
 __device__ inline Range range_of(const float *x, int n, int lane, int lanes) {
   Range range;
   if (n % octet == 0) {
@@ -91,7 +91,7 @@ __device__ inline void write_factors(const CodeStream &c, const CodeRow &row, co
   store_element(zero_at + g * c.zero.stride[3], c.zero.dtype, zero);
 }
 
-/// Where the factors of a row are; null where there are none.
+/// The address of the factors of a row; null where there are none.
 __device__ inline char *factors_at(const Factors &f, const TokenPlace &place, int32_t head) {
   return f.data == nullptr ? nullptr
                            : f.data + place.entry * f.stride[0] + place.row * f.stride[1] + head * f.stride[2];
@@ -110,7 +110,7 @@ __device__ inline void compute_factors(const CodeStream &c, const CodeRow &row, 
   }
 }
 
-/// Puts n factors of a row into shared memory.
+/// Loads n factors of a row into shared memory.
 __device__ inline void load_factors(const Factors &f, const CodeRow &row, int lanes, const char *at, int n,
                                     float absent, float *to) {
   for (int g = row.lane; row.exists && g < n; g += lanes)
@@ -121,7 +121,7 @@ __device__ inline void load_factors(const Factors &f, const CodeRow &row, int la
 struct Factor {
   float scale, zero;
 
-  /// Whether the scale says something of numbers; else codes are 0.
+  /// Whether numbers can be divided by the scale; else codes are 0.
   __device__ bool usable() const { return is_finite(scale) && scale != 0; }
 };
 
@@ -129,7 +129,7 @@ __device__ inline Factor factor_of(const CodeStream &c, const CodeRow &row, uint
   return {row.scales(c)[quotient(d, c.by_scale_channels)], row.zeros(c)[quotient(d, c.by_zero_channels)]};
 }
 
-/// n numbers of shared memory, and zeros.
+/// The first n numbers of an octet in shared memory, and zeros after them.
 __device__ inline Octet octet_at(const float *x, int n) {
   if (n == octet) return load_octet<f32>(reinterpret_cast<const char *>(x));
   Octet some = {};
@@ -161,8 +161,8 @@ __device__ inline void encode(Codes, const CodeStream &c, const CodeRow &row) {
   }
 }
 
-/// The number of a block whose scale is that of the block, of an octet of four neighbouring lanes: the first one of the
-/// largest magnitude, 0 where all are; else one that is not finite.
+/// The number that determines a block's scale: the first of the largest magnitude (0 where all are 0), or one that is
+/// not finite. Four neighbouring lanes have an octet each.
 __device__ inline float largest_of_block(const Octet &octet_of_lane, int lane) {
   const auto magnitude = [](float x) { return __float_as_uint(x) & 0x7fffffff; };
   float largest = 0;
@@ -216,7 +216,7 @@ __device__ inline void store_words(const CodeStream &c, const CodeRow &row, char
     *reinterpret_cast<Word *>(to + i) = *reinterpret_cast<const Word *>(row.codes(c) + i);
 }
 
-/// The codes of a row to the cache.
+/// Stores the codes of a row in the cache.
 __device__ inline void store_codes(const CodeStream &c, const CodeRow &row, char *to) {
   switch (c.word) {
     case 8:
@@ -241,7 +241,7 @@ __device__ inline void encode_numbers(const CodeStream &c, const CodeRow &row, c
   with_codes(c.dtype, [&](auto codes) { encode(codes, c, row); });
 }
 
-/// The row of a token and a head, from a tensor of the call to the cache.
+/// Writes the row of a token and a head from a tensor of the call to the cache.
 __device__ inline void write_row(const AppendCodesParams &p, int which, const TokenPlace &place, int32_t head,
                                  const CodeRow &row) {
   const RowStream &s = p.stream[which];

@@ -25,7 +25,7 @@ __device__ inline const char *result_row(const BackwardParams &p, const View &vi
          row.head * view.stride[2];
 }
 
-/// By a warp. Of a row without keys left nothing but its lse is looked at.
+/// The statistics of a row, by a warp. Of a row without keys only lse is read.
 __device__ inline RowStats terms_of(const BackwardParams &p, const Sequence &s, Row row) {
   const float lse = row_number(p, p.lse, s, row);
   if (lse == -infinity) return {-infinity, 0};
@@ -57,14 +57,15 @@ __device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row 
 }
 
 /// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
-/// 2^-21 of the largest ones of a step, and a row 2^10 below those still down to 2^-11 of its own: it needs none.
+/// 2^-21 of the largest ones of a step, and a row 2^10 below those still down to 2^-11 of its largest one: such a row
+/// needs no factor.
 __device__ inline void put_row_factors(RowScales *to, const float (&sizes)[stats_block]) {
   constexpr int near = 10, most = 100, bias = 127;
   const auto exponent = [](float x) { return (__float_as_int(x) >> 23) - bias; };
   const auto counts = [](float size) { return is_finite(size) && size > 0; };
   float size = 0, factor = 1;
   for (int r = threadIdx.x; r < stats_block; r += 32) size = fmaxf(size, counts(sizes[r]) ? sizes[r] : 0);
-  const int top = exponent(fminf(max_over_lanes<32>(size), 0x1p100f));  // so that what is multiplied stays finite
+  const int top = exponent(fminf(max_over_lanes<32>(size), 0x1p100f));  // so that products stay finite
   for (int r = threadIdx.x; r < stats_block; r += 32) {
     const int apart = counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;
     to->factor[r] = __int_as_float((bias + (apart > near ? apart : 0)) << 23);
@@ -86,7 +87,7 @@ __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s,
   return sum;
 }
 
-/// Clears what blocks of keys add to, of stats_block rows, and how many have.
+/// Clears the sums of dq of stats_block rows, and the counters of blocks that have added to them.
 __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row) {
   auto *sums = reinterpret_cast<float4 *>(p.dq_accum + first_row * p.dq_columns);
   for (int i = threadIdx.x; i < stats_block * p.dq_columns / 4; i += threads) sums[i] = {};

@@ -6,7 +6,7 @@
 //
 //   Entry::dq    owns queries and the gradients of their results, streams keys and values
 //
-//   Both: warps in pairs, which own the same keys                  Entry::dq: each warp has queries of its own
+//   Both: warps in pairs, which own the same keys                  Entry::dq: each warp owns queries
 //     value warp                       key warp                      S  = Q K^T          dP = dO V^T
 //       S^T = K Q^T                      dP^T = V dO^T               P  = 2^(c S - lse)
 //       P^T = 2^(c S^T - lse) ---P--->   dS^T = P^T (dP^T - delta)   dS = P (dP - delta)
@@ -94,7 +94,7 @@ struct alignas(4) KeyRange {
   uint16_t factor_bits;
 
   __device__ bool holds(int key) const { return low <= key && key < high; }
-  /// Of the four bytes of one.
+  /// The factor in the four bytes of a KeyRange.
   template <bool Inverse>
   __device__ static float factor_of(int bytes) {
     const int bits = bytes & 0xffff0000;
@@ -128,7 +128,7 @@ struct DqSemaphore {
   Interval before;         // tiles of queries that the block before adds to
   float *to;               // dq of the tile whose dS is in shared memory; null: none
   int32_t *begun, *ended;  // counters of that tile and of the one before it
-  int32_t waits, odd;      // that tile: another block comes first; keys may hold what is not finite, and not all attend
+  int32_t waits, odd;      // whether another block adds to that tile first; whether it needed `repair`
 };
 
 /// State in shared memory in addition to tiles, to save registers in the loop.
@@ -143,11 +143,11 @@ struct BlockState {
   int group;                  // with pairs: heads of queries that have the keys
   std::conditional_t<B::pairs, Step, char> steps[4];             // with pairs: number n is at n & 3
   std::conditional_t<B::pairs, SmemRowStats<B>, char> terms[2];  // of the queries of this step and of the next one
-  // By each query; with pairs: of a masked step, and two are read at once.
+  // The keys that each query attends; with pairs: of a masked step, two read at once.
   alignas(8) std::conditional_t<B::pairs, KeyRange, Interval> attended[B::pairs ? B::columns : B::rows];
   std::conditional_t<B::sums_queries, DqSemaphore, char> dq_semaphore;
   std::conditional_t<B::scales_ds, float, char> largest_factor[2];  // of this step's queries and the next one's
-  // Of each key warp's rows, in a step. At the end, as the compiler loads four where there are three.
+  // The scale of each key warp's dS in a step. The last member, as the compiler loads four where there are three.
   std::conditional_t<B::scales_ds, float, char> ds_scales[B::teams];
 };
 

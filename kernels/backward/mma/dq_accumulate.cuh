@@ -103,8 +103,8 @@ class DqAccumulator {
     return one;
   }
 
-  /// The dS of a key warp, with the sum's scale in place of its own. In two steps, as f16 holds no power of two
-  /// below 2^-24 and what is infinite should stay so.
+  /// Rescales the dS of a key warp from its scale to the sum's. In two steps, as f16 holds no power of two below 2^-24
+  /// and infinities must stay.
   __device__ void rescale(FragmentsA<typename B::Element, Part::row_blocks> &a, int team) const {
     const float ratio = factor_of_sum() / shared.state->ds_scales[team];
     const float first = fmaxf(ratio, 0x1p-24f), second = fmaxf(ratio / first, 0x1p-24f);
@@ -114,14 +114,14 @@ class DqAccumulator {
     });
   }
 
-  /// By one thread: until all blocks before this one have added to the tile.
+  /// Waits, by one thread, until all blocks before this one have added to the tile.
   __device__ void acquire() const {
     const DqSemaphore &semaphore = shared.state->dq_semaphore;
     if (semaphore.begun == nullptr || !semaphore.waits) return;
     while (ld_acquire_gpu(semaphore.begun) != semaphore.turn) {
     }
   }
-  /// By one thread, after a barrier behind add.
+  /// Lets the next block add, by one thread, after a barrier behind add.
   __device__ void release(int32_t *DqSemaphore::*counter) const {
     const DqSemaphore &semaphore = shared.state->dq_semaphore;
     if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.turn + 1);

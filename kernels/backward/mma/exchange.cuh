@@ -24,7 +24,7 @@ class Exchange {
     return {{__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)}};
   }
 
-  /// By the value warp, which continues; and by the key warp, which waits for it.
+  /// The value warp arrives and continues; the key warp waits for it.
   __device__ static void arrive() { bar_arrive(1 + B::team(threadIdx.x / 32), 64); }
   __device__ static void wait() { bar_sync(1 + B::team(threadIdx.x / 32), 64); }
 

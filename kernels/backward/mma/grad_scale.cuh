@@ -17,7 +17,7 @@ struct GradScale {
   __device__ float inverse(int) const { return B::halves ? 2 : 1; }
 };
 
-/// Of a lane's part of each row.
+/// The largest magnitudes of a lane's part of each row.
 template <class B>
 __device__ inline typename B::Rows largest_of_rows(const typename B::Scores &d) {
   typename B::Rows top;
@@ -36,7 +36,7 @@ struct GradScale<B, true> {
   uint32_t exponents = 0x01010101u * (bias + largest_exponent);  // a byte for each row, as floats have them
   static_assert(Rows::rows <= 4);
 
-  /// Multiplies terms by their rows' factors, and the sums by what those have changed by.
+  /// Multiplies terms by their rows' factors, and the sums by the changes of these factors.
   __device__ void apply(typename B::Scores &d, typename B::Sums &sum) { apply(d, sum, largest_of_rows<B>(d)); }
   __device__ void apply(typename B::Scores &d, typename B::Sums &sum, const typename B::Rows &top) {
     bool moved = false;

@@ -1,4 +1,4 @@
-// A step of a block that owns keys and values, with one tile of queries: KeysPass::step has the lines.
+// The steps of a block that owns keys and values, each with one tile of queries. KeysPass::step has the five products.
 #pragma once
 
 #include "backward/mma/exchange.cuh"
@@ -19,8 +19,8 @@ struct KeysPass {
   const Sequence &s;
   const KeyWork &w;
   GradScale<B> factors;
-  RegOperand<B> kept;    // of a value warp keys, of a key warp values
-  typename B::Sums sum;  // of a value warp dV, of a key warp dK
+  RegOperand<B> kept;    // a value warp's keys, a key warp's values
+  typename B::Sums sum;  // a value warp's dV, a key warp's dK
 
   __device__ KeysPass(const BackwardParams &params, const SharedMemory<B> &memory)
       : p(params), shared(memory), s(memory.state->sequence), w(memory.state->work) {
@@ -29,7 +29,7 @@ struct KeysPass {
 
   __device__ static bool of_keys() { return B::of_keys(B::thread() / 32); }
 
-  /// Waits for the block's tiles.
+  /// Waits for the block's tiles, and loads the part of them that stays in registers.
   __device__ void keep() {
     if constexpr (B::kept_blocks > 0) {
       cp_async_wait_group<0>();
@@ -38,7 +38,7 @@ struct KeysPass {
     }
   }
 
-  /// A lane's of columns 8 j and 8 j + 1.
+  /// A lane's statistics of columns 8 j and 8 j + 1.
   __device__ static uint32_t terms_at(const float (&of_columns)[B::columns], int j) {
     return shared_address(of_columns) + (8 * j + Scores::first_column(B::thread() % 32)) * 4;
   }
@@ -46,7 +46,8 @@ struct KeysPass {
     return ld_shared_v2_f32(terms_at(of_columns, j));
   }
 
-  /// P^T = 2^(c S^T - lse) in place of S^T, and the key warp gets it, as factors of gradients of the products.
+  /// P^T = 2^(c S^T - lse) in place of S^T. Passes it to the key warp, times the derivatives of the score's
+  /// modifications.
   template <bool Masked>
   __device__ void weigh(Scores &x, int n) const {
     const Exchange<B> exchange(shared.exchange());
@@ -77,7 +78,7 @@ struct KeysPass {
     return shared.state->attended[column].holds(B::row_of(thread, 2 * i + e / 2));
   }
 
-  /// Of a block; returns what the key warp gets.
+  /// A block of P^T under score modifications; returns its factors for the key warp.
   template <bool Capped>
   __device__ Accumulator weigh_scored(Accumulator &block, int n, int i, int j, float2 neg_lse_log2) const {
     const ScoreModBwd rule(p, s, w.kv_head * shared.state->group + shared.state->steps[n & 3].at.head);
@@ -96,11 +97,11 @@ struct KeysPass {
     return given;
   }
 
-  /// Where the sums of dP^T - delta begin.
+  /// Sets the sums of dP^T - delta to -delta.
   __device__ void begin_with_delta(Scores &x, int n) const {
     unroll<Scores::column_blocks>([&](int j) {
       const uint32_t from = terms_at(shared.state->terms[n & 1].neg_dpsum, j);
-      unroll<B::row_blocks>([&](int i) {  // each loads its own: copies would take more instructions
+      unroll<B::row_blocks>([&](int i) {  // loaded for each: copies of registers would take more instructions
         unroll<2>([&](int half) {
           const float2 neg_dpsum = ld_volatile_shared_v2_f32(from);
           x.block[i][j].x[2 * half] = neg_dpsum.x, x.block[i][j].x[2 * half + 1] = neg_dpsum.y;
@@ -140,7 +141,8 @@ struct KeysPass {
     shared.state->attended[column] = {own(keys.low), own(keys.high), uint16_t(__float_as_uint(factor) >> 16)};
   }
 
-  /// Zeroes the non-finite elements of a stage. NaN and Inf in dO reach dV through P.
+  /// Zeroes the non-finite elements of a stage. The weights P of pairs whose dP was not finite become NaN, so that dV
+  /// does, too.
   __device__ void repair(Scores &x, int stage) const {
     const Exchange<B> exchange(shared.exchange());
     const auto for_each_block = [&](auto f) {
@@ -162,7 +164,7 @@ struct KeysPass {
         unroll<4>([&](int e) { x.block[i][j].x[e] += zero.x[e]; });
       });
     }
-    if constexpr (B::sums_queries) __syncthreads();  // dS takes the place of what was exchanged
+    if constexpr (B::sums_queries) __syncthreads();  // dS overwrites the exchanged weights
   }
 
   /// dS^T of a key warp, for dq.
@@ -193,7 +195,7 @@ struct KeysPass {
     });
   }
 
-  /// Returns whether keys or values may hold what is not finite and not all attend.
+  /// Returns whether elements that are not finite were found in a masked step.
   template <bool Masked>
   __device__ bool step(int n) {
     const bool keys = of_keys();
@@ -220,7 +222,7 @@ struct KeysPass {
     }
     if (Masked && odd) repair(x, stage);
     if constexpr (B::sums_queries) {
-      if (keys) __syncwarp();  // all have what they exchanged
+      if (keys) __syncwarp();  // all lanes have read the exchanged weights
     }
     if constexpr (B::scales_ds) {
       if constexpr (Masked) {

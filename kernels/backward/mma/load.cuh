@@ -11,7 +11,7 @@ __device__ inline const char *head_rows(const View &view, int64_t batch, int64_t
 }
 
 /// Calls f(number, offset in the tile, address, whether it is read) for each chunk of 8 elements that this thread has
-/// in copying rows `row` .. of a head to a tile. Not read: rows from `end` on, and what is past the last of `columns`.
+/// in copying rows `row` .. of a head to a tile. Not read: rows from `end` on, and columns from `columns` on.
 template <class B, class Tile, class F>
 __device__ inline void for_each_chunk(const char *head, const View &view, int columns, int row, int end, F f) {
   constexpr int lanes = Tile::row_chunks, step = B::threads / lanes, passes = (Tile::rows + step - 1) / step;
@@ -31,7 +31,7 @@ __device__ inline void for_each_chunk(const char *head, const View &view, int co
   });
 }
 
-/// Begins to copy rows to a tile that the block owns; zeros in place of what is not read.
+/// Begins to copy rows to a tile that the block owns; zeros in place of elements that are not read.
 template <class B>
 __device__ inline void copy_owned(uint32_t to, const char *head, const View &view, int columns, int row, int end) {
   for_each_chunk<B, typename B::OwnTile>(

@@ -26,7 +26,7 @@ class OwnRows {
   uint32_t at_;
 };
 
-/// Those that stay in registers.
+/// The blocks of columns of an owned operand that stay in registers.
 template <class B>
 struct RegOperand {
   typename OwnRows<B>::Fragments block[B::kept_blocks + (B::kept_blocks == 0)];

@@ -75,7 +75,7 @@ struct QueriesPass {
     const ScoreModBwd rule(p, w.sequence, w.head_group);
     const float distance = float(w.first_row + row + w.sequence.offset - first);  // of the lane's first score
     unroll<Rows::rows>([&](int r) {
-      const int query = min(w.first_row + row + 8 * r, w.rows - 1);  // what rows behind the last one hold, nobody sees
+      const int query = min(w.first_row + row + 8 * r, w.rows - 1);  // later rows' results are not stored
       RowStats t = shared.state->row_terms[query];
       if constexpr (B::halves) t.neg_lse_log2 -= 1;
       const Interval keys = Masked ? shared.state->attended[row + 8 * r] : Interval{0, 0};

@@ -21,7 +21,7 @@ __device__ inline Interval tiles_of(Interval queries) {
   return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
 }
 
-/// By one thread.
+/// The step of a tile of queries; by one thread.
 template <class B>
 __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, TileCoord at) {
   const int row = at.tile * B::columns;

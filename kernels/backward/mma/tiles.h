@@ -16,8 +16,8 @@ struct Shape {
   int min_blocks_per_sm = 1;  // that registers must leave room for
 };
 
-/// Two blocks of rows a warp halve what the tensor cores ask of shared memory: worth shorter steps, wherever registers
-/// hold the sums.
+/// Two blocks of rows a warp halve the reads of shared memory by the tensor cores: worth shorter steps, wherever
+/// registers hold the sums.
 constexpr Shape dkv_shape(const Arch &arch, int dim) {
   const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
   if (!arch.has(cp_async)) {
@@ -141,7 +141,7 @@ constexpr const char *unsupported_reason(const Attention &a) {
   return nullptr;
 }
 
-/// Rows that come in whole copies of 16 bytes, and scores that need no array of their own.
+/// Supported are rows of whole multiples of 16 bytes, and scores that are changed by a softcap and ALiBi alone.
 inline const char *unsupported_backward_reason(Entry entry, const BackwardParams &p) {
   if (const char *why = unsupported_scores_reason(p, true)) return why;
   if (p.kv_batch_idx != nullptr && has_pairs(entry)) return "sequences that may share keys";

@@ -15,7 +15,7 @@ __device__ inline bool shares_keys(const BackwardParams &p, const KeyWork &w, in
   return pair->first_key < pair->sequence.keys && pair->first_key + keys > 0;
 }
 
-/// Adds what the queries of pair.head have in the sums.
+/// Adds the terms of the queries of pair.head to the sums.
 __device__ inline void add_queries(const BackwardParams &p, TilePair &pair, const Shared &shared, Sums &dk, Sums &dv) {
   const Interval all =
       attending(p, pair.sequence, max(pair.first_key, 0), min(pair.first_key + keys, pair.sequence.keys));

@@ -76,7 +76,7 @@ __device__ inline void load_part(float (*to)[part + 1], int n, F row, int first,
   }
 }
 
-/// The tensors that a part of a pair's rows is loaded from. All threads have used what was there before.
+/// The tensors that a part of a pair's rows is loaded from. All threads are done with the part before.
 template <bool finite>
 __device__ inline void load_queries(const BackwardParams &p, const TilePair &pair, const Shared &shared, bool dout,
                                     int first) {
@@ -120,12 +120,12 @@ __device__ inline void multiply(Products &s, const BackwardParams &p, const Tile
 
 /// The weight of a score, and its gradient.
 struct PdS {
-  float p = 0;   // NaN where the gradient is not finite: dv is a sum over rows without what is not finite
+  float p = 0;   // NaN where the gradient is not finite, as dv is a sum over finite elements of rows
   float dx = 0;  // after the softcap
   float dy = 0;  // before it
 };
 
-/// Of a pair that is not attended, or whose score is -inf, all are exactly 0.
+/// P and dS of a pair; all exactly 0 where the pair is not attended, or its score is -inf.
 __device__ inline PdS weigh(const BackwardParams &p, const RowScores &row, const RowStats &terms, float product,
                             float dp, int32_t key) {
   if (terms.neg_lse_log2 == -infinity) return {};

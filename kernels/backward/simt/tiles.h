@@ -11,7 +11,7 @@ constexpr int threads = 128;
 /// Neighbouring lanes that share a row.
 constexpr int lanes = 8;
 
-/// Of a tile of scores.
+/// The size of a tile of scores.
 constexpr int rows = 32, keys = 32;
 
 /// Elements of a row in shared memory at a time, and the columns of dq, dk or dv that a block sums: two such parts.

@@ -17,7 +17,7 @@ struct Sums {
     unroll<4>([&](int c) { values.x[c] += other.values.x[c]; });
   }
 
-  /// Those of the lanes `from` apart.
+  /// The sums of the lane that is `from` lanes apart.
   __device__ Sums of_other(int from) const {
     Sums other;
     other.weights = __shfl_xor_sync(~0u, weights, from);

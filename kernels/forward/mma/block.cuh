@@ -2,9 +2,8 @@
 // to the first. All warps have the same role:
 //
 //   cp.async    K, V, K, V, ... into a ring of `stages` slots: item n + stages - 1 is on its way during item n
-//   each warp   S = Q K^T, online softmax, O = O + P V of rows of its own; with split_keys_across_warps (few rows:
-//   decode)
-//               of all rows and a part of each key block, combined at the end (cross_warp.cuh)
+//   each warp   S = Q K^T, online softmax, O = O + P V of different rows; with split_keys_across_warps (few rows:
+//               decode) of all rows and a part of each key block, combined at the end (cross_warp.cuh)
 //   barrier     __syncthreads once an item: all copies into it have arrived, and the slot before it is free
 //
 // A block whose results NaN or large scores have reached runs a second time (BlockState::second_run).
@@ -77,7 +76,7 @@ struct FeatureState {
   float slope;                // of ALiBi, in units of raw scores
 };
 
-/// Of the other entry points, in its place.
+/// The same of the entry points that support biases and masks.
 struct BlockMaskState {
   ShownBlocks<4> shown;  // tiles of keys, in calls with a mask or a bias
 };
@@ -120,8 +119,8 @@ struct SharedMemory {
   }
 };
 
-/// Notes which keys each row attends, and finds the tiles that hold any. By every warp for itself, all rows; it notes
-/// its own.
+/// Stores the keys that each row attends, and returns the tiles that hold any. Every warp looks at all rows, and stores
+/// its part of them.
 template <class B>
 __device__ inline KeyBlockRange key_block_range(const Params &p, const WorkTile &w, Interval split,
                                                 BlockState<B> *block) {

@@ -21,7 +21,7 @@ class CrossWarpReduction {
 
   __device__ explicit CrossWarpReduction(const SharedMemory<B> &shared) : values_(shared.ring), rows_(shared.queries) {}
 
-  /// Of the first `rows` rows.
+  /// Stores a warp's sums of the first `rows` rows.
   __device__ void put(const OnlineSoftmax<B> &softmax, const typename B::Out &o, int rows) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = B::Out::first_row(lane);
     uint32_t at[exchanged];  // neighbouring blocks; rows that are 8 apart exchange them alike
@@ -129,7 +129,8 @@ __device__ inline bool combine_warps(const Params &p, BlockState<B> *block, cons
   return needs_fixup;
 }
 
-/// Joins the sums of a block's warps, by way of the ring of tiles, which nobody uses any more, and writes results.
+/// Combines the sums of a block's warps in the memory of the ring of tiles, which is free by now, and writes the
+/// results.
 template <class B>
 __device__ inline bool join_warps(const Params &p, const SharedMemory<B> &shared, const OnlineSoftmax<B> &softmax,
                                   const typename B::Out &o, bool second_run) {

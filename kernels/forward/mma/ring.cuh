@@ -54,7 +54,7 @@ class Ring {
     if constexpr (B::staged)
       if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(current_);
     cp_async_wait_group<B::stages - 2>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
+    __syncthreads();  // all threads' copies have arrived, and all have left the item before
     prefetch<Masked>(ahead, free, tile, block, block.work.sequence.keys, block.tiles.first, [] {});
     return current_;
   }

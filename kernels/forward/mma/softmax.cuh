@@ -15,7 +15,7 @@ namespace fa::kernels::mma {
 template <class B>
 constexpr float rescale_limit = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
 
-/// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
+/// -m of each of a lane's rows, and this lane's part of l. exact(r): whether row r takes (x - m) c in place of c x - m.
 template <class B>
 struct OnlineSoftmax {
   using Rows = typename B::Rows;

@@ -59,7 +59,7 @@ __device__ inline void store_chunks(const Params &p, const WorkTile &w, const ty
   }
 }
 
-/// The reference of a row in units of scores, from what the softmax adds.
+/// The reference of a row in units of scores, from the softmax's -m.
 template <class B>
 __device__ inline float reference(const Params &p, float neg_max, bool exact) {
   const float from_zero = -neg_max * (!B::plain ? 1 : !exact ? ln_2 : B::score_mod ? score_scale(p) : p.scale);

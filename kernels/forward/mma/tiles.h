@@ -19,8 +19,8 @@ struct Shape {
   bool split_keys_across_warps = false;  // all have the same rows, and each its part of a tile's keys
 };
 
-/// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
-/// waits at a barrier, the other works.
+/// Two blocks of rows a warp halve the reads of shared memory by the tensor cores. Two blocks of threads an SM: when
+/// one waits at a barrier, the other runs.
 constexpr Shape plain_shape(const Arch &arch, int dim) {
   const int sm = arch.number;
   const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
@@ -76,7 +76,7 @@ constexpr bool is_plain(Entry entry) {
   return entry == Entry::plain || entry == Entry::score_mod;
 }
 
-/// Tiles first, as they need alignment; then what is kept of each row, and of the block.
+/// Tiles first, as they need alignment; then the state of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
   return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (is_plain(entry) ? 7 : 9) + 128;
 }

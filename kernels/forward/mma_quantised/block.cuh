@@ -1,8 +1,8 @@
 // A block of the mma.sync kernels for quantised keys and values: its constants, its shared memory. The loop is that of
-// forward/mma's general entry points, whose headers take this block, but for what comes before the products:
+// forward/mma's general entry points, whose headers take this block; the steps before the products are:
 //
 //   cp.async    codes of a tile's keys and values, whole bytes of the cache, into one of two slots
-//   barrier     they have arrived, and everyone has left the tile before
+//   barrier     they have arrived, and all warps have left the tile before
 //   widen       codes to 16-bit numbers, exactly: once for all rows of the block
 //   barrier     they are there; the slot is free, for the tile after the next
 //   each warp   S = Q K^T times the scales of keys, online softmax, O = O + (P times the scales of values) V
@@ -56,8 +56,8 @@ struct Block {
   using Scores = AccumulatorTile<row_blocks, warp_keys / 8>;
   using Rows = typename Scores::Rows;
 
-  /// O in units of a scale, and what is to be subtracted from all columns of a row: the parts of zeros that codes do
-  /// not have subtracted.
+  /// O in units of a scale, and the part of zeros that was not subtracted from codes: it is subtracted from all columns
+  /// of a row at the end.
   struct Out : AccumulatorTile<row_blocks, dim / 8> {
     using Tile = AccumulatorTile<row_blocks, dim / 8>;
     Rows zeros;

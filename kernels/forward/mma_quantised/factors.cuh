@@ -5,7 +5,7 @@
 
 namespace fa::kernels::mma_quantised {
 
-/// Integer codes as they are stored are this much above what they are.
+/// The stored bits of an integer code, as an unsigned number, exceed the code by this much.
 __device__ inline float excess_of(int32_t dtype) {
   switch (dtype) {
     case i8:
@@ -89,7 +89,7 @@ class FactorLoader {
   bool exists_ = false;
 };
 
-/// Products to scores but for the softmax scale: what is left of zeros is subtracted, and scales are multiplied.
+/// Products to scores, but for the softmax scale: subtracts the rest of zeros, multiplies by scales.
 template <class B>
 __device__ inline void scale_products(const QuantisedParams &p, typename B::Scores &s, const State<B> &state,
                                       const TileFactors<B> &factors) {

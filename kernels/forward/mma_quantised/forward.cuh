@@ -63,7 +63,7 @@ struct Pass {
   }
 };
 
-/// Sums each row of queries, which what is left of a zero of keys is multiplied with.
+/// Sums each row of queries: the factor of the part of keys' zeros that is not subtracted from codes.
 template <class B>
 __device__ inline void sum_queries(const SharedMemory<B> &shared) {
   using Tile = typename B::QueryTile;
@@ -81,7 +81,7 @@ __device__ inline void sum_queries(const SharedMemory<B> &shared) {
   }
 }
 
-/// After a second pass: puts what values that are not finite give into the results.
+/// After a second pass: sets the results that attended values which are not finite reach.
 template <class Memory>
 __device__ inline void add_special_values(const QuantisedParams &p, const Memory &shared) {
   const auto &block = *shared.block;

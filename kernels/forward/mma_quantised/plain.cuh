@@ -20,19 +20,20 @@ struct PlainWeights {
     return columns[k];
   }
 
-  /// That of a lane's row and block of 8 columns.
+  /// The word of a lane's row and block of 8 columns.
   __device__ uint32_t &at(int row, int block) {
     return columns[block / 2].block[row / 2].word[block % 2 * 2 + row % 2];
   }
 };
 
-/// The online softmax, in units of exponents: of each of a lane's rows -m, and this lane's part of l.
-/// A full tile's maxima are looked at only where its sums say that a weight is too large.
+/// The online softmax in base 2: -m of each of a lane's rows, and this lane's part of l. A full tile's maxima are
+/// computed only where its sums show that a weight is too large.
 template <class B>
 struct PlainSoftmax {
   using Rows = typename B::Rows;
   static constexpr float offset = kernels::Element<B::dtype>::max_offset;
-  /// The sums of a lane's weights of a tile, and so each of them, may be this large. Where m is set, they are not.
+  /// The limit of the sum of a lane's weights of a tile, and so of each weight; the sums of a tile that has set m are
+  /// below.
   static constexpr float most = 0x1p15f;
   static constexpr float limit = offset + 1;
   static_assert(B::keys / 4 <= 16);  // 16 * 2^11 = 2^15
@@ -62,7 +63,7 @@ struct PlainSoftmax {
   }
 };
 
-/// A block's pass over its tiles. In a second one values that are not finite count as 0, and all weights are exact.
+/// A pass of a block over its tiles. In a second pass values that are not finite count as 0, and all weights are exact.
 template <class B>
 struct PlainPass {
   using Rows = typename B::Rows;
@@ -130,7 +131,7 @@ struct PlainPass {
     return shared_address(shared.state->scales) + B::Scores::first_column(mov_tid_x() % 32) * 4;
   }
 
-  /// Of f16's weights, whose scales are f16, too.
+  /// Multiplies weights of f16 by their values' scales, which are f16 too.
   __device__ void scale_weights(PlainWeights<B> &weights) const {
     const uint32_t from = shared_address(shared.state->scales) + B::Scores::first_column(mov_tid_x() % 32) * 2;
     unroll<B::Scores::column_blocks>([&](int j) {
@@ -189,7 +190,7 @@ struct PlainPass {
   }
 };
 
-/// Notes which tiles each warp's rows attend, of those whose intervals are noted.
+/// Stores which tiles each warp's rows attend, from the intervals of these rows in shared memory.
 template <class B>
 __device__ inline void find_tiles_of_warps(const PlainMemory<B> &shared) {
   const mma::BlockState<B> &block = *shared.block;

@@ -1,7 +1,7 @@
 // A block of the plain entry point for quantised keys and values: its constants, its shared memory. Scores need scales
 // alone, and every tile of codes is widened once for as many rows as registers have room for:
 //
-//   barrier     a tile's codes have arrived, and everyone has left the tile before
+//   barrier     a tile's codes have arrived, and all warps have left the tile before
 //   widen       codes to the type of queries, exactly but for a power of two
 //   barrier     they are there; cp.async of the next tile's codes begins
 //   each warp   S = Q K^T, P = 2^(S times the scales of keys, in units of exponents, - m),

@@ -55,7 +55,7 @@ class PlainRows {
       if (thread % 32 == 0) state.largest[key / 32] = most;
     }
     cp_async_wait_group<0>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the tile before
+    __syncthreads();  // all threads' copies have arrived, and all have left the tile before
     if (has_scales) raise_unit<B, B::keys / 32>(o, unit, state.largest);
     if (of_keys)
       state.exponents[0][key] = scale_ * p_.scale * (log2_e * unit_of_codes<typename B::Element>(p_.kv_dtype));

@@ -12,7 +12,7 @@ struct CodeRows {
   const View &view;
   int32_t bytes;   // of a row
   int32_t packed;  // 1: a code has half a byte
-  int32_t unit;    // 16 or 4: what all rows' addresses are multiples of; else 1
+  int32_t unit;    // 16 or 4 where all rows' addresses are multiples of it; else 1
 
   __device__ CodeRows(const View &rows, int32_t dtype, int32_t columns) : view(rows), packed(is_packed(dtype)) {
     bytes = columns >> packed;
@@ -68,7 +68,7 @@ class Ring {
     factors_.store(p_, factors, state.largest[parity_], block.second_run);
     if constexpr (B::slots == 2) factors_.load(p_, block.work, state.place[FactorLoader<B>::key()]);
     cp_async_wait_group<B::slots - 1>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the tile before
+    __syncthreads();  // all threads' copies have arrived, and all have left the tile before
     const uint32_t codes = shared_.codes + slot() * 2 * B::codes_bytes;
 #pragma unroll 1
     for (int of_v = 0; of_v < 2; of_v++)

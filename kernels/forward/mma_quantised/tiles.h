@@ -19,7 +19,7 @@ struct Shape {
   bool q_in_registers = false;           // nowhere
 };
 
-/// Every row of a block uses what is widened once: as many rows as an SM has room for.
+/// Codes are widened once for all rows of a block: as many rows as an SM has room for.
 constexpr Shape split_shape(const Arch &arch, int dim) {
   if (dim <= 128) return {1, 8, 32};
   return {1, 4, arch.has(cp_async) ? 32 : 16};
@@ -30,7 +30,7 @@ constexpr Shape decode_shape(int dim) {
   return {1, 2, 32, true};
 }
 
-/// As many rows as registers have room for: each uses what is widened once. None on SM 75.
+/// As many rows as registers have room for, as codes are widened once for all. None on SM 75.
 constexpr Shape plain_shape(const Arch &arch, int dim) {
   const bool roomy = arch.shared_bytes >= 163 << 10;
   if (!arch.has(cp_async)) return {};
@@ -119,8 +119,8 @@ inline bool has_aligned_codes(const View &rows, int32_t columns, int32_t dtype) 
   return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && all % 16 == 0;
 }
 
-/// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other; products in units of a code have exponents
-/// to spare.
+/// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other; products in units of a code have
+/// exponents to spare.
 constexpr int longest_chunk = 1 << 15;
 constexpr float max_plain_scale = 0x1p100f;
 

@@ -84,7 +84,7 @@ __device__ inline uint2 bytes_of_halves(uint32_t halves) {
   return {__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362)};
 }
 
-/// Turns half bytes into what they are above the smallest one.
+/// The bits whose flip turns half bytes into their differences from the smallest code.
 __device__ inline uint32_t sign_of_halves(int32_t dtype) {
   switch (dtype) {
     case i4:

@@ -36,7 +36,7 @@ class Ring {
     current_ = current_ == begin_ + (B::slots - 1) * B::KeyTile::bytes ? begin_ : current_ + B::KeyTile::bytes;
     if (B::staged && staged_) chunks_.deliver(current_);
     cp_async_wait_group<B::slots - 2>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the chunk before
+    __syncthreads();  // all threads' copies have arrived, and all have left the chunk before
     prefetch(free, block);
     return current_;
   }

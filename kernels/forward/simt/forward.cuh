@@ -174,7 +174,7 @@ struct Output {
   __device__ char *element(int at) const { return row + at * stride; }
 };
 
-/// Puts what the attended values give in the place of a row's elements that are not finite.
+/// Sets a row's elements that are not finite to the result of the attended values.
 __device__ inline void repair(const Params &p, const WorkTile &w, const Row &row, Interval keys, int lane, float factor,
                               const Output &out) {
 #pragma unroll 1
@@ -185,7 +185,7 @@ __device__ inline void repair(const Params &p, const WorkTile &w, const Row &row
   }
 }
 
-/// Writes the rows' results, or what is to be combined with other splits' keys.
+/// Writes the rows' results, or their partial results of this split.
 template <int dim>
 __device__ inline void store(const Params &p, const WorkTile &w, const ThreadRows<dim> &thread, Interval split) {
   const bool whole = p.schedule.num_splits == 1;

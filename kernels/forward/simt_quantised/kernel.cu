@@ -4,7 +4,7 @@
 #include "common/build.cuh"
 #include "forward/simt_quantised/forward.cuh"
 
-// As simt's.
+// The bounds are simt's.
 extern "C" __global__ void __launch_bounds__(fa::kernels::simt::threads, 2)
     fa_forward_split(const __grid_constant__ fa::kernels::QuantisedParams params) {
   extern __shared__ float shared[];

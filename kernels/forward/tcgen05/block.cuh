@@ -180,7 +180,7 @@ __device__ inline T in_register_of_lane(T x) {
   return __shfl_sync(~0u, x, lane());
 }
 
-/// A warp's arrival, behind what all of its lanes have done.
+/// A warp's arrival, after all of its lanes' accesses.
 __device__ inline void arrive_as_warp(uint32_t barrier) {
   __syncwarp();
   if (elect_sync()) mbarrier_arrive(barrier);

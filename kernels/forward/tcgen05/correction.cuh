@@ -112,8 +112,8 @@ class Correction {
     return values_ + at_values_.stage * B::ValueTile::bytes;
   }
 
-  /// Clears the values of the first tile that lie behind the sequence's end: `keys` of the tile's rows are its own. The
-  /// others' weights are 0, but they may be of another sequence, or of nobody, and not finite.
+  /// Clears the values of the first tile that lie behind the sequence's end: the sequence has `keys` of the tile's
+  /// rows. The others have the weight 0, but may be another sequence's, or unused memory, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
     const uint32_t values = wait_for_values();

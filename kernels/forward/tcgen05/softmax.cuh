@@ -1,4 +1,4 @@
-// A warpgroup that weighs: the scores of its tile of queries, a row a thread, become weights. Softmax::step has the
+// A softmax warpgroup: turns the scores of its tile of queries, a row a thread, into weights. Softmax::step has the
 // lines of the algorithm between both products.
 #pragma once
 
@@ -13,26 +13,25 @@ namespace fa::kernels::tcgen05 {
 template <class B>
 constexpr float rescale_limit = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
 
-/// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is computed once it has one: a
-/// sum above 2^24 moves it. A tile's sum above 2^40 sends the row to the fix-up pass: sums of values as large as 2^87
-/// must not overflow.
-/// A tile's sum above 2^8 is that of its weights as they are rounded.
+/// Limits of sums, where weights have f32's exponents. There a row computes no maximum once it has a reference: a sum
+/// of a row above most_of_sum moves it. A tile whose sum is above large_sum is summed again as its weights were
+/// rounded, and one above lost_sum sends the row to the fix-up pass, as sums of values up to 2^87 must not overflow.
 constexpr float most_of_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, lost_exponent = 40;
 
-/// Of a thread's row: -m, as it is added, and l. A score is x / log2 e. exact: (x - m) c in place of c x - m, for
-/// scores that are too large for it.
+/// -m and l of a thread's row. exact: weights are 2^((x - m) c) in place of 2^(c x - m), as large scores need.
 template <class B>
 struct OnlineSoftmax {
   float c;
   FinalStats row = {FLT_MAX, 0};     // finite: 2^(-inf - m) is 0, not NaN
-  float minus_m_in_range = FLT_MAX;  // -m as an exponent that polynomials take
+  float minus_m_in_range = FLT_MAX;  // -m, scaled as polynomials take exponents
 
   /// m' = max(m, top), l = l a, if the row has moved by more than rescale_threshold. a: the factor for O. top: NaN
   /// if a score is.
   __device__ __forceinline__ float raise_maximum(float top, bool exact) {
     if (exponent(top, c, row.neg_max, exact) <= rescale_limit<B>) return 1;
     const float unit = exact ? c : 1, before = row.neg_max, t = top * (exact ? 1 : c);
-    // Polynomials take NaN and what is far below an infinite m for the same: such a row is lost by its sum.
+    // Polynomials do not tell NaN from scores far below an infinite m: the row's sum becomes NaN, which the fix-up pass
+    // sees.
     if (!is_finite(t)) row.l = nan_value();
     if (isnan(t)) return 1;
     set_reference(fabsf(t * unit) < exact_score_threshold ? __fdividef(Element<B::dtype>::max_offset, unit) - t : -t,
@@ -46,7 +45,7 @@ struct OnlineSoftmax {
 
   __device__ bool has_reference() const { return row.neg_max != FLT_MAX; }
 
-  /// The same for a row whose sum has become large.
+  /// raise_maximum by the row's sum: m' = m + log2 l where l exceeds the limit.
   __device__ __forceinline__ float rescale_by_sum() {
     if (!(row.l > most_of_sum) || !is_finite(row.l)) return 1;
     const float before = row.neg_max;
@@ -56,8 +55,8 @@ struct OnlineSoftmax {
     return a;
   }
 
-  /// l of weights as they were rounded, of which `rounded` are in place of `sum`: a weight that outweighs all others is
-  /// then no error of the output. The reference takes the difference, so that lse stays.
+  /// Replaces a tile's part of l, `sum`, by the sum of its rounded weights, so that the rounding of a dominant weight
+  /// does not show in the output. The reference takes the difference, so that lse stays.
   __device__ __forceinline__ void round_sum(float sum, float rounded) {
     const float before = row.l, after = before - sum + rounded;
     row.l = sum <= lost_sum ? after : nan_value();
@@ -74,14 +73,14 @@ struct OnlineSoftmax {
     return fma_rn_f32x2(x, {c, c}, {row.neg_max, row.neg_max});
   }
 
-  /// The same of a row that may be exact.
+  /// exponents of a row that may be exact.
   __device__ __forceinline__ float2 exponents(float2 x, bool exact) const {
     const float before = exact ? row.neg_max : 0, behind = exact ? 0 : row.neg_max;
     return fma_rn_f32x2(add_rn_f32x2(x, {before, before}), {c, c}, {behind, behind});
   }
 
   __device__ __forceinline__ void set_reference(float now, bool exact = false) {
-    // -m is the same number of either kind: neither sum is rounded the second time.
+    // Rounded so that adding it to an exponent of either kind is exact.
     if (!exact) now = __fadd_rn(__fadd_rn(now, -least_exponent), least_exponent);
     row.neg_max = now;
     minus_m_in_range = __fadd_rn(now, -least_exponent) / exponent_range;
@@ -121,7 +120,7 @@ class Softmax {
   }
 
  private:
-  static constexpr int tiles_of_own = tiles_of_scores / B::queries;  // of scores
+  static constexpr int tiles_of_own = tiles_of_scores / B::queries;  // tiles of scores that this warpgroup has
   enum Phase { scores, scales = scores + tiles_of_own, final_stats };
   static constexpr int chunk = 32;  // columns that are read or written at a time
 
@@ -132,13 +131,13 @@ class Softmax {
     return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
   }
 
-  /// Features change scores by much from key to key, and loads that find maxima find them for nothing.
+  /// Not with score_mod, whose scores change much from key to key, nor where loads find the maxima at no cost.
   static constexpr bool follows_sums = Element<B::dtype>::f32_exponents && !B::score_mod && !this_arch.has(tmem_max);
 
-  /// Where scores are what is loaded. Those that a mask hides do not count, so masked tiles have maxima of their own.
+  /// Where scores are loaded unchanged; maxima of masked tiles are computed, as hidden scores do not count.
   static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::score_mod;
 
-  /// NaN if one is.
+  /// The largest number; NaN if one is NaN.
   template <int N>
   __device__ static float largest_of(const uint32_t (&x)[N]) {
     constexpr int chains = N < 4 ? N : 4;
@@ -150,7 +149,7 @@ class Softmax {
     return all;
   }
 
-  /// Of a row, as they are in tensor memory.
+  /// The sum of a row's weights, as they are in tensor memory.
   __device__ static float sum_of_weights(uint32_t from) {
     float sum = 0;
 #pragma unroll 1
@@ -165,7 +164,7 @@ class Softmax {
     return sum;
   }
 
-  /// Of the scores whose exponentials are polynomials.
+  /// The largest of the scores whose exponentials are polynomials.
   __device__ static float largest_of_polynomials(const uint32_t (&x)[B::keys]) {
     constexpr int of = 2 * B::shape.ex2_emu_freq, pairs = B::keys / of;
     uint32_t y[2 * pairs];
@@ -179,7 +178,7 @@ class Softmax {
     const ScoreMod<B> changes(p_, item.work, row);
     OnlineSoftmax<B> softmax = {in_register_of_warp(unit<B>(p_) * log2_e)};
     const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && far_;
-    // Of keys that all rows of the warp attend.
+    // Tiles all of whose keys all rows of the warp attend.
     const Interval whole = {in_register_of_warp((max_over_warp(keys.low) + B::keys - 1) / B::keys),
                             in_register_of_warp(is_fixup ? 0 : min_over_warp(keys.high) / B::keys)};
     const KeyBlockRange tiles = item.tiles;
@@ -206,8 +205,8 @@ class Softmax {
   }
 
   /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
-  /// attend all of them, and none is exact. Seeks: maxima, without which all rows have a reference already and follow
-  /// their sums. All versions give the same bits.
+  /// attend all columns, and none is exact. Seeks: computes maxima; else all rows have a reference, which follows their
+  /// sums. All versions give the same bits.
   template <bool Whole, bool Seeks>
   __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const ScoreMod<B> &changes, int first, int iteration,
                                        Interval columns, bool exact) {

@@ -53,7 +53,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const WorkItem &item,
     float x[32] = {};
     if (any_keys) {
       uint32_t o[32];
-      __syncwarp();  // what some lanes have stored may have parted them
+      __syncwarp();  // stores by some lanes may have diverged the warp
       tcgen05_ld_32x32b_x32(o, out.of_warp(column));
       tcgen05_wait_ld(o);
       unroll<32>([&](int i) {

@@ -81,7 +81,7 @@ constexpr int columns_of_values(int dim, Entry entry) {
   return entry == Entry::narrow ? narrow_columns : dim;
 }
 
-/// Tiles first; then barriers and what the roles say to each other.
+/// Tiles first; then barriers, and the roles' messages to each other.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
   return rows(s) * dim * 2 + s.stages * s.keys * (dim + dim_v) * 2 + 5 * 1024;
 }

@@ -1,5 +1,5 @@
-// A warpgroup that multiplies: attention of its 64 rows over the key blocks of a work tile. Consumer::online_softmax
-// and its callers have the five lines.
+// A consumer warpgroup: attention of its 64 rows over the key blocks of a work tile. Consumer::step and online_softmax
+// have the five lines.
 #pragma once
 
 #include "collective/deferred_score_mod.cuh"
@@ -11,7 +11,7 @@ namespace fa::kernels::wgmma {
 template <class B>
 class Consumer {
  public:
-  /// group: of the consumers, 0 .. consumers - 1.
+  /// group: the number of this warpgroup among the consumers.
   __device__ Consumer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared, int group)
       : p_(p),
         maps_(maps),
@@ -24,7 +24,7 @@ class Consumer {
         c_(in_register(unit())) {}
 
   __device__ void run() {
-    if (group_ == B::consumers - 1) warp_scheduler_barrier_arrive();  // to the first
+    if (group_ == B::consumers - 1) warp_scheduler_barrier_arrive();  // the first warpgroup may begin
     for (bool odd = false;; odd = !odd) {
       mbarrier_wait(shared_address(&state_.q_full), odd);
       const WorkItem &item = state_.items[odd];
@@ -37,14 +37,14 @@ class Consumer {
         attend(item);
       }
     }
-    if (group_ == 0) warp_scheduler_barrier_sync();  // which nobody else takes
+    if (group_ == 0) warp_scheduler_barrier_sync();  // takes the last arrival, so that arrivals and waits are even
     cp_async_bulk_wait_group_read();
   }
 
  private:
   using Scores = typename B::Scores;
 
-  /// The factor of scores in exponents.
+  /// The factor from scores to exponents of base 2.
   __device__ float unit() const { return (B::score_mod ? score_scale(p_) : p_.scale) * log2_e; }
 
   /// A warp's place for results.
@@ -60,7 +60,7 @@ class Consumer {
     if (B::shape.pingpong) bar_arrive(warp_scheduler_barrier + (group_ + 1) % B::consumers, 256);
   }
 
-  /// Waits until everyone's first runs are over.
+  /// Waits until the main passes of all warpgroups are over.
   __device__ bool any_fixup() const {
     bar_sync(fixup_bitmap, 32 + 128 * B::consumers);
     return state_.fixup_bitmap.any();
@@ -139,7 +139,7 @@ class Consumer {
     });
   }
 
-  /// From scores to weights; Begins: there may be rows without weights so far. True when O is to be multiplied by *a.
+  /// From scores to weights. Begins: some rows may not have a weight yet. True when O must be multiplied by *a.
   template <bool Begins, class Exact>
   __device__ __forceinline__ bool online_softmax(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a,
                                                  Exact exact) const {
@@ -162,7 +162,7 @@ class Consumer {
     }
   };
 
-  /// S of a tile, and O of the one before, whose values are still to come.
+  /// S of a tile, and O += P V of the tile before it.
   template <bool Masked>
   __device__ __forceinline__ void step(Pass &pass, const WorkItem &item, const RowsOfLane &rows, int tile) {
     Scores s;
@@ -234,8 +234,8 @@ class Consumer {
     if (needs && item.pass == WorkPass::main && lane() == 0) state_.fixup_bitmap.set(p_, item.number);
   }
 
-  /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
-  /// of another sequence, or of nobody, and not finite.
+  /// Clears the values of the first tile from key `keys` on, where the sequence ends: their weights are 0, but they may
+  /// be another sequence's, or unused memory, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
     const uint32_t values = wait_for_values().address();
@@ -247,8 +247,8 @@ class Consumer {
     bar_sync(everyone, 128 * B::consumers);
   }
 
-  /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
-  /// weights are exact.
+  /// The fix-up pass: attend_tiles without overlap of steps; values that are not finite count as 0, and weights of rows
+  /// that need it are exact.
   __device__ void attend_exactly(const WorkItem &item, RowsOfLane &rows) {
     Pass pass(rows);
     const auto exact = [&](int r) { return (rows.fixups[r] & exact_weights) != 0; };

@@ -17,7 +17,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   if (threadIdx.x < 32) shared.state->fixup_bitmap.clear();
   if (rows_of_work<B>(p) < B::rows) shared.clear_queries();
   __syncthreads();
-  // The same in all lanes, as the compiler is to know.
+  // By a shuffle, so that the compiler knows that it is uniform in a warp.
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
     setmaxnreg_dec<B::shape.producer_registers>();

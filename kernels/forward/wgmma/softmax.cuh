@@ -14,7 +14,7 @@ namespace fa::kernels::wgmma {
 template <class B>
 constexpr bool needs_no_rescale = B::keys / 4 * (1 << int(Element<B::dtype>::max_offset)) < Element<B::dtype>::max_sum;
 
-/// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
+/// -m of each of a lane's rows, and this lane's part of l. exact(r): whether row r takes (x - m) c in place of c x - m.
 template <class B>
 struct OnlineSoftmax {
   using Rows = typename B::Rows;

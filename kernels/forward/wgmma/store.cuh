@@ -16,7 +16,7 @@ __device__ inline int32_t row_of_lane(const Params &p, const WorkTile &w, int r)
   return row < rows ? w.first_row + group * rows + row : w.rows;
 }
 
-/// The keys that a lane's rows attend, and what they need.
+/// The keys that a lane's rows attend, and the fix-ups that the rows need.
 struct RowsOfLane {
   Interval keys[2];
   uint32_t fixups[2] = {0, 0};

@@ -64,8 +64,8 @@ constexpr int columns_of_values(int dim, Entry entry) {
   return entry == Entry::narrow ? narrow_columns : dim;
 }
 
-/// Head dimensions whose results have a place of their own in shared memory, from which they go to out in boxes while
-/// the next work tile's queries arrive. Wider ones leave no room for it.
+/// Head dimensions whose results have separate shared memory, from which they go to out in boxes while the next work
+/// tile's queries arrive. Wider ones leave no room for it.
 constexpr bool boxes_of_out(int dim) {
   return dim <= 128;
 }
@@ -76,7 +76,7 @@ constexpr bool producer_has_registers(int dim) {
   return dim <= 192;
 }
 
-/// Tiles first; then barriers and what the warpgroups say to each other.
+/// Tiles first; then barriers, and the warpgroups' messages to each other.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
   const int of_out = boxes_of_out(dim) ? rows(s) * dim_v : 0;
   return (rows(s) * dim + s.stages * s.keys * (dim + dim_v) + of_out) * 2 + 1024;

@@ -54,8 +54,8 @@ struct Softmax {
   bool wrong = false;
 };
 
-/// By the `count` threads of a row, of which this one is number `lane`: all weights of the row's parts. By a whole
-/// warp.
+/// The weights of all parts of a row, by the `count` threads of the row, of which this one is number `lane`; called by
+/// whole warps.
 __device__ inline Softmax find_weights(const MergeParams &p, const Row &row, bool exists, int lane, int count,
                                        float (&weight)[most_parts]) {
   const int parts = exists ? (merges(p, row) ? p.num_parts : 1) : 0;

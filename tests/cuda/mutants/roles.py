@@ -97,7 +97,7 @@ ROLES = [
     role("maximum_without_nan", "common/packed.cuh", "max.NaN.f32", "max.f32", NUMBER, "WithoutNumbers"),
     for_103(role("columns_of_a_load", "forward/tcgen05/softmax.cuh", "largest + i, s + chunk * i)", "largest + i, s)", WRONG)),
     of_bf16("polynomials_without_numbers", "softmax.check_range(largest_of_polynomials(x));", "{}", NUMBER, "WithoutNumbersInBf16"),
-    of_bf16("reference_of_a_sum", "    row.l *= a;\n    return a;\n  }\n\n  /// l of", "    return a;\n  }\n\n  /// l of", WRONG, "OfRisingScores"),
+    of_bf16("reference_of_a_sum", "    row.l *= a;\n    return a;\n  }\n\n  /// Replaces", "    return a;\n  }\n\n  /// Replaces", WRONG, "OfRisingScores"),
     of_bf16("sum_of_rounded_weights", "if (large) softmax.round_sum(sum, rounded);", "", WRONG, "OfRisingScores"),
     of_bf16("reference_of_rounded_weights", "    set_reference(row.neg_max + __log2f(__fdividef(after, before)));\n", "", r"lse\[.*\] is .*, expected ", "OfRisingScores"),
     of_bf16("sum_of_a_scale", "      a = softmax.rescale_by_sum();\n", "      softmax.rescale_by_sum(), a = 1;\n", WRONG, "OfRisingScores"),

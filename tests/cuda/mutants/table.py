@@ -144,7 +144,7 @@ MUTANTS = [
     Mutant("cp_async_wait_group", MMA, "forward/mma/ring.cuh", "cp_async_wait_group<B::stages - 2>();",
            "cp_async_wait_group<B::stages - 1>();", UNDER_WAY, entry="plain"),
     Mutant("barrier_of_the_ring", MMA, "forward/mma/ring.cuh",
-           "    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before\n", "",
+           "    __syncthreads();  // all threads' copies have arrived, and all have left the item before\n", "",
            UNDER_WAY + "|" + RACE + r"\(cp\.async", entry="plain"),
     Mutant("barrier_after_mending", MMA, "forward/mma/forward.cuh",
            "infinities<B::dtype>);\n      __syncthreads();", "infinities<B::dtype>);", RACE + r"\((st\.shared\.v4|ldmatrix)", entry="plain"),

@@ -17,7 +17,7 @@ def wide(name, file, old, new, expected=WRONG, entry="split", image=IMAGE, **mor
 WIDE = [
     Mutant("clean_mma_wide", IMAGE, "", "", "", "", 512),
     wide("wait_for_a_chunk", "ring.cuh", "cp_async_wait_group<B::slots - 2>();", "cp_async_wait_group<B::slots - 1>();", UNDER_WAY),
-    wide("barrier_of_the_chunks", "ring.cuh", "    __syncthreads();  // everyone's copies have arrived, and everyone has left the chunk before\n", "",
+    wide("barrier_of_the_chunks", "ring.cuh", "    __syncthreads();  // all threads' copies have arrived, and all have left the chunk before\n", "",
          UNDER_WAY + "|" + RACE + r"\(cp\.async|" + SHARED),
     wide("delivery_of_a_chunk", "ring.cuh", "if (B::staged && staged_) chunks_.deliver(current_);", "", UNWRITTEN, image=STAGED),
     wide("columns_of_a_chunk", "ring.cuh", "(of_keys ? chunk_ : chunk_ - key_chunks) * B::chunk", "(of_keys ? chunk_ : 0) * B::chunk"),
