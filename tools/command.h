@@ -29,6 +29,7 @@ struct Command {
 Command info_command();
 Command run_command();
 Command append_command();
+Command draw_command();
 Command check_command();
 Command bench_command();
 

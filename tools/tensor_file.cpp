@@ -9,11 +9,6 @@
 #include "reference/codes.h"
 
 namespace fa::tool {
-namespace {
-
-bool is_floating(NpyType type) {
-  return type == NpyType::f64 || dtype_of(type) != FA_DTYPE_DEFAULT;
-}
 
 std::vector<int32_t> int32_values(const std::string &path, const Array &array) {
   if (array.type != NpyType::i32 && array.type != NpyType::i64) {
@@ -28,6 +23,12 @@ std::vector<int32_t> int32_values(const std::string &path, const Array &array) {
     values.push_back(static_cast<int32_t>(value));
   }
   return values;
+}
+
+namespace {
+
+bool is_floating(NpyType type) {
+  return type == NpyType::f64 || dtype_of(type) != FA_DTYPE_DEFAULT;
 }
 
 /// Integers in 32 bits, whatever the file has.
@@ -51,29 +52,30 @@ fa_tensor broadcast(Array *array, fa_dtype dtype, const std::string &path, const
   return tensor;
 }
 
-Array read_up_to_f32(const std::string &path, const FileForm &form) {
-  Array array = read_floating(path, form.u2_as_bf16);
+Array up_to_f32(Array file, const std::string &path, const FileForm &form) {
+  Array array = as_floating(std::move(file), path, form.u2_as_bf16);
   return array.type == NpyType::f64 ? converted(std::move(array), NpyType::f32) : array;
 }
 
 /// A mask, or a bias in the type of its file.
-fa_tensor read_scores(const std::string &path, schema::TypeRule type, const FileForm &form, Array *array) {
+fa_tensor scores_tensor(Array file, const std::string &path, schema::TypeRule type, const FileForm &form,
+                        Array *array) {
   constexpr const char *dimensions = "(B, Hq, Sq, Sk)";
   if (type == schema::TypeRule::boolean) {
-    *array = read_npy(path);
+    *array = std::move(file);
     if (array->type != NpyType::boolean && array->type != NpyType::u8) {
       bad_input("{}: holds {}; bool is expected, true where a query attends a key (for an addend to scores: --bias)",
                 path, describe(*array));
     }
     return broadcast(array, FA_BOOL, path, dimensions);
   }
-  *array = read_up_to_f32(path, form);
+  *array = up_to_f32(std::move(file), path, form);
   return broadcast(array, dtype_of(array->type), path, dimensions);
 }
 
 /// Slopes or sinks: (heads) or (batch, heads), in float32 whatever the file has.
-fa_tensor read_per_head(const std::string &path, Array *array) {
-  *array = converted(read_floating(path, false), NpyType::f32);
+fa_tensor per_head_tensor(Array file, const std::string &path, Array *array) {
+  *array = converted(as_floating(std::move(file), path, false), NpyType::f32);
   const std::vector<int64_t> &s = array->shape;
   if (s.size() != 1 && s.size() != 2) {
     bad_input("{}: shape {}; (heads,) or (batch, heads) is expected, a number for each head", path, shape_text(s));
@@ -83,8 +85,8 @@ fa_tensor read_per_head(const std::string &path, Array *array) {
   return tensor;
 }
 
-fa_tensor read_pages(const std::string &path, Array *array) {
-  *array = as_int32(path, read_npy(path));
+fa_tensor pages_tensor(const Array &file, const std::string &path, Array *array) {
+  *array = as_int32(path, file);
   const std::vector<int64_t> &s = array->shape;
   if (s.size() != 2) {
     bad_input("{}: shape {}; --block-table takes an array of shape (sequences, pages)", path, shape_text(s));
@@ -95,8 +97,8 @@ fa_tensor read_pages(const std::string &path, Array *array) {
 }
 
 /// A number for each row: (rows,) or (sequences, rows).
-fa_tensor read_places(const std::string &path, schema::TypeRule type, Array *array) {
-  *array = read_npy(path);
+fa_tensor places_tensor(Array file, const std::string &path, schema::TypeRule type, Array *array) {
+  *array = std::move(file);
   if (array->type != NpyType::i64 || type == schema::TypeRule::i32) *array = as_int32(path, *array);
   const std::vector<int64_t> &s = array->shape;
   if (s.size() != 1 && s.size() != 2) {
@@ -108,8 +110,8 @@ fa_tensor read_places(const std::string &path, schema::TypeRule type, Array *arr
   return tensor;
 }
 
-fa_tensor read_table(const std::string &path, const FileForm &form, Array *array) {
-  *array = read_up_to_f32(path, form);
+fa_tensor table_tensor(Array file, const std::string &path, const FileForm &form, Array *array) {
+  *array = up_to_f32(std::move(file), path, form);
   const std::vector<int64_t> &s = array->shape;
   if (s.size() != 2) {
     bad_input("{}: shape {}; (positions, rotary_dim / 2) is expected, a number for each position and pair of elements",
@@ -120,8 +122,8 @@ fa_tensor read_table(const std::string &path, const FileForm &form, Array *array
   return tensor;
 }
 
-fa_tensor read_factors(const std::string &path, const FileForm &form, Array *array) {
-  *array = read_up_to_f32(path, form);
+fa_tensor factors_tensor(Array file, const std::string &path, const FileForm &form, Array *array) {
+  *array = up_to_f32(std::move(file), path, form);
   fa_tensor tensor =
       broadcast(array, dtype_of(array->type), path, form.bhsd ? "(B, H, S, groups)" : "(B, S, H, groups)");
   if (form.bhsd) {
@@ -131,8 +133,8 @@ fa_tensor read_factors(const std::string &path, const FileForm &form, Array *arr
   return tensor;
 }
 
-fa_tensor read_tree(const std::string &path, Array *array) {
-  *array = as_int32(path, read_npy(path));
+fa_tensor tree_tensor(const Array &file, const std::string &path, Array *array) {
+  *array = as_int32(path, file);
   return broadcast(array, FA_I32, path, "(B, Hq, Sq, words)");
 }
 
@@ -190,29 +192,33 @@ fa_tensor rows_tensor(Array *array, fa_dtype dtype, bool bhsd) {
   return tensor;
 }
 
-fa_tensor read_tensor(const std::string &path, schema::TypeRule type, schema::ShapeRule shape, const FileForm &form,
-                      Array *array) {
-  if (path.empty()) return {};
+fa_tensor tensor_of(Array file, const std::string &path, schema::TypeRule type, schema::ShapeRule shape,
+                    const FileForm &form, Array *array) {
   switch (schema::form_of(shape)) {
     case schema::Form::factors:
-      return read_factors(path, form, array);
+      return factors_tensor(std::move(file), path, form, array);
     case schema::Form::scores:
-      return read_scores(path, type, form, array);
+      return scores_tensor(std::move(file), path, type, form, array);
     case schema::Form::per_head:
-      return read_per_head(path, array);
+      return per_head_tensor(std::move(file), path, array);
     case schema::Form::pages:
-      return read_pages(path, array);
+      return pages_tensor(file, path, array);
     case schema::Form::places:
-      return read_places(path, type, array);
+      return places_tensor(std::move(file), path, type, array);
     case schema::Form::table:
-      return read_table(path, form, array);
+      return table_tensor(std::move(file), path, form, array);
     case schema::Form::tree:
-      return read_tree(path, array);
+      return tree_tensor(file, path, array);
     case schema::Form::rows:
     case schema::Form::row_sums:
       break;  // read_rows() and outputs
   }
   return {};
+}
+
+fa_tensor read_tensor(const std::string &path, schema::TypeRule type, schema::ShapeRule shape, const FileForm &form,
+                      Array *array) {
+  return path.empty() ? fa_tensor{} : tensor_of(read_npy(path), path, type, shape, form, array);
 }
 
 std::vector<int32_t> read_int32(const std::string &path, std::vector<int64_t> *shape) {

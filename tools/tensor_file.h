@@ -34,11 +34,18 @@ void check_rows(const std::string &path, const Array &array);
 /// of codes in its bytes; shape and strides count elements.
 fa_tensor rows_tensor(Array *array, fa_dtype dtype, bool bhsd);
 
+/// The optional tensor that an array is. path: the file's, or the option that gave it, for errors. Throws BadInput.
+fa_tensor tensor_of(Array file, const std::string &path, schema::TypeRule type, schema::ShapeRule shape,
+                    const FileForm &form, Array *array);
+
 /// The file of an optional tensor; "" is an absent one. Throws BadInput.
 fa_tensor read_tensor(const std::string &path, schema::TypeRule type, schema::ShapeRule shape, const FileForm &form,
                       Array *array);
 
-/// A file's elements as 32-bit integers. Throws BadInput.
+/// An array's elements as 32-bit integers. Throws BadInput.
+std::vector<int32_t> int32_values(const std::string &path, const Array &array);
+
+/// The same of a file.
 std::vector<int32_t> read_int32(const std::string &path, std::vector<int64_t> *shape);
 
 /// `count` numbers, one for each sequence; nullptr for "". Throws BadInput, which names the option.

@@ -26,6 +26,7 @@ TEST(Usage, HelpOfEverything) {
                                                     {"info", "--help"},
                                                     {"run", "-h"},
                                                     {"append", "--help"},
+                                                    {"draw", "--help"},
                                                     {"check", "--help"},
                                                     {"bench", "--help"}}) {
     const Finished f = fa(arguments);
@@ -69,6 +70,9 @@ TEST(Usage, SaysWhatIsWrong) {
   expect_usage_error({"append", "--compute-scale"}, "did you mean --compute-scales?");
   expect_usage_error({"append", "--dtype-kv", "i5"}, "--dtype-kv is 'i5'; one of f32, f16, bf16, i8, e4m3, e5m2, i4");
   expect_usage_error({"append", "--groups", "0"}, "--groups is '0'; a whole number from 1 to 576 is expected");
+  expect_usage_error({"draw", "--queries", "257"}, "--queries is '257'; a whole number from 1 to 256 is expected");
+  expect_usage_error({"draw", "--causl"}, "did you mean --causal?");
+  expect_usage_error({"draw", "--causal", "--causal-top-left"}, "--causal");
   expect_usage_error({"bench", "--dtype", "f32,f64"}, "--dtype is 'f64'; one of f32, f16, bf16");
   expect_usage_error({"bench", "--sweep", "all"}, "all");
   expect_usage_error({"bench", "--rounds", "0"}, "0");
