@@ -1,10 +1,10 @@
-"""generate.py OUTPUT: prints a committed file that is derived from the schema; scripts/generate-bindings.sh runs it.
+"""generate.py OUTPUT: prints a file that is derived from the schema. scripts/generate-bindings.sh runs it for those that are committed.
 
   python            bindings/python/libfa/fields.py
   attention         bindings/python/libfa/attention.py, whose signature has the optional inputs
   rust, rust_tests  fields.rs of bindings/rust/libfa/src and of its tests
   julia             bindings/julia/src/fields.jl
-  docs              docs/ffi.md, with fa.h's functions and the tables of its structures as they are
+  layout            fa.h in numbers, for foreign-function interfaces: a page of the site (docs/ffi.md)
 """
 
 import pathlib
@@ -292,7 +292,7 @@ HEAD = ["| offset | field | type |", "|---:|---|---|"]
 
 
 def structure(name):
-    """The section of docs/ffi.md about a structure, with the offsets that tests/abi/layout.c holds compilers to."""
+    """The section about a structure, with the offsets that tests/abi/layout.c holds compilers to."""
     layout = (ROOT / "tests/abi/layout.c").read_text(encoding="utf-8")
     offsets = re.findall(rf"AT\({name}, (\w+), (\d+)\)", layout)
     if [field for field, _ in offsets] != [field.name for field in FA.structs[name]]:
@@ -318,17 +318,40 @@ def functions():
         yield f"{name}({parameters})" + (f" -> {result}" if result else "")
 
 
-def docs():
-    text = (ROOT / "docs/ffi.md").read_text(encoding="utf-8")
-    text = re.sub(r"(?<=## Functions\n\n```\n).*?(?=\n```)", "\n".join(functions()), text, count=1, flags=re.S)
-    for name in FA.structs:
-        text, found = re.subn(rf"### {name}: .*?(?=\n\n(?!\|))", lambda _, of=name: structure(of), text, flags=re.S)
-        if found != 1:
-            sys.exit(f"docs/ffi.md has {found} sections of {name}; expected one")
-    return text.rstrip("\n")
+LAYOUT = """# Sizes and offsets
+
+[fa.h](specification.md) in numbers, for foreign-function interfaces without a parser of headers ([other languages](../ffi.md)). Types: `i32`,
+`u32`, `i64`, `u64` (C's `size_t`), `f32`, `ptr`. Shapes have the header's letters: B sequences, Sq and Sk rows of q and k, Hq and Hkv heads,
+D and Dv head dimensions."""
+
+
+def callback(name):
+    """A function that the library calls, as functions() has those that it exports."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "include/fa.h").read_text(encoding="utf-8"), flags=re.S)
+    parameters = re.search(rf"\(\*{name}\)\((.*?)\);", text, re.S)[1]
+    depth, parts = 0, [""]
+    for letter in parameters:
+        depth += (letter == "(") - (letter == ")")
+        parts[-1:] = [parts[-1], ""] if letter == "," and not depth else [parts[-1] + letter]
+
+    def typed(part):
+        words = part.split()
+        pointer = "*" in part or words[0] in FA.callbacks
+        return f"{'ptr' if pointer else SCALARS[words[0]]} {re.search(r'([a-z]+)(?:[)][(].*)?$', part.strip())[1]}"
+
+    return f"{name}({', '.join(map(typed, parts))})"
+
+
+def layout():
+    constants = [f"{name} {value}" for name, value in FA.constants.items() if "VERSION" not in name]
+    parts = [LAYOUT, "## Functions", "```text\n" + "\n".join(functions()) + "\n```"]
+    parts += ["`op` of `fa_create`, `bytes` and `info` point to the place of the result. The library calls these:"]
+    parts += ["```text\n" + "\n".join(map(callback, FA.callbacks)) + "\n```"]
+    parts += ["## Constants", "Statuses, types and masks are `i32`, flags `u32`.", "```text\n" + "\n".join(constants) + "\n```"]
+    return "\n\n".join([*parts, "## Structures", *map(structure, FA.structs)])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in ("python", "attention", "rust", "rust_tests", "julia", "docs"):
+    if len(sys.argv) != 2 or sys.argv[1] not in ("python", "attention", "rust", "rust_tests", "julia", "layout"):
         sys.exit(__doc__)
     print(globals()[sys.argv[1]]())

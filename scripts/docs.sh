@@ -9,7 +9,11 @@ usage() {
   cat <<'TEXT'
 usage: scripts/docs.sh              builds build/site; open build/site/index.html
        scripts/docs.sh --serve      shows it at http://127.0.0.1:8000 and follows every edit
-       scripts/docs.sh --to FOLDER  builds FOLDER, and installs nothing from Debian
+       scripts/docs.sh --to FOLDER [--tool FA]
+                                    builds FOLDER, and installs nothing from Debian; drawings of masks are made by the
+                                    program FA, and left out without one
+
+The drawings are made by the newest build/*/tools/fa, which is built where there is none.
 
 The generator is mkdocs-material from PyPI, in ~/.cache/libfa/docs (60 MB). The exit status is 77 where it cannot be installed.
 TEXT
@@ -17,10 +21,14 @@ TEXT
 
 site=build/site
 mode=build
+tool=
 case ${1:-} in
   -h | --help) usage && exit 0 ;;
   --serve) mode=serve ;;
-  --to) site=$(readlink -m "${2:?a folder}") mode=test ;;
+  --to)
+    site=$(readlink -m "${2:?a folder}") mode=test
+    [ "${3:-}" != --tool ] || tool=$(readlink -f "${4:?the program fa}")
+    ;;
   "") ;;
   *)
     step_advice="use an argument that scripts/docs.sh --help lists"
@@ -54,6 +62,23 @@ if ! cmp -s "$requirements" "$generator/requirements.txt"; then
 fi
 flock -u 9
 
+# A tool of the sources as they are, or nearly: one that can draw.
+if [ -z "$tool" ] && [ "$mode" != test ]; then
+  for candidate in $(ls -t build/*/tools/fa 2>/dev/null); do
+    if "$candidate" draw >/dev/null 2>&1; then
+      tool=$root/$candidate
+      break
+    fi
+  done
+  if [ -z "$tool" ]; then
+    step "Building the tool that draws masks, in build/docs" "see what its compiler says; docs/building.md has the requirements"
+    cmake -G Ninja -B build/docs -DFA_KERNELS=off -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EXAMPLES=OFF -DFA_BUILD_EMULATOR=OFF
+    cmake --build build/docs --target fa_cli
+    tool=$root/build/docs/tools/fa
+  fi
+fi
+[ -n "$tool" ] || echo "   drawings of masks are left out: no --tool"
+export FA_TOOL=$tool
 export NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1
 if [ "$mode" = serve ]; then
   step "Serving the site" "stop whatever else listens on port 8000"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the committed files that are generated from include/fa.h and schema/: the tables of docs/ffi.md, and files of the bindings. Each
+# Writes the committed files that are generated from include/fa.h and schema/: files of the bindings. Each
 # bindings/LANGUAGE/generate.sh fills a folder, which this script then copies into bindings/LANGUAGE, or with --check compares with
 # the committed files.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
@@ -10,7 +10,7 @@ usage() {
   cat <<'TEXT'
 usage: scripts/generate-bindings.sh [--check] [LANGUAGE...]
 
-  LANGUAGE   docs, or python, rust, julia: a folder of bindings/ that has a generate.sh; all of them when none is named
+  LANGUAGE   python, rust, julia: a folder of bindings/ that has a generate.sh; all of them when none is named
   --check    change nothing; exit status 1 where a committed file is stale
 
 Exit status 77 where a generator's tool is missing (it says which).
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     -h | --help) usage && exit 0 ;;
     --check) check=true ;;
     *)
-      if [ "$1" != docs ] && [ ! -f "$root/bindings/$1/generate.sh" ]; then
+      if [ ! -f "$root/bindings/$1/generate.sh" ]; then
         echo "no language: $1 (there is no bindings/$1/generate.sh)" >&2
         exit 2
       fi
@@ -34,7 +34,6 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ ${#languages[@]} -eq 0 ]; then
-  languages=(docs)
   for generator in "$root"/bindings/*/generate.sh; do
     languages+=("$(basename "$(dirname "$generator")")")
   done
@@ -46,12 +45,7 @@ status=0
 for language in "${languages[@]}"; do
   mkdir "$new/$language"
   folder=bindings/$language
-  if [ "$language" = docs ]; then
-    folder=docs
-    python3 "$root/schema/generate.py" docs >"$new/docs/ffi.md"
-  else
-    bash "$root/bindings/$language/generate.sh" "$root/include/fa.h" "$new/$language" # 77: its tool is missing
-  fi
+  bash "$root/bindings/$language/generate.sh" "$root/include/fa.h" "$new/$language" # 77: its tool is missing
   while read -r file; do
     target=$root/$folder/$file
     if ! $check; then

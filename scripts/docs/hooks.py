@@ -2,14 +2,18 @@
 
 - A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
   as its README.md or a list of its files.
-- include/fa.h is the pages of reference.py, and links to it lead there; python_reference.py makes the page of the Python package.
+- include/fa.h is the pages of reference.py, and links to it lead there; python_reference.py makes the page of the Python package,
+  schema/generate.py that of sizes and offsets.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
-  the second, both of which must be there ("^}": at the beginning of a line); without them, all lines."""
+  the second, both of which must be there ("^}": at the beginning of a line); without them, all lines.
+- Below a block of commands `fa draw` are their drawings, by the program that FA_TOOL names; without it there are none."""
 
 import os
 import pathlib
 import posixpath
 import re
+import shlex
+import subprocess
 import sys
 
 from mkdocs.exceptions import PluginError
@@ -19,10 +23,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import python_reference  # noqa: E402
 import reference  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "schema"))
+import generate  # noqa: E402
+
 ROOT = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 INCLUDE = re.compile(r'^<!-- include: (\S+)(?: from "(.*)" to "(.*)")? -->$', re.M)
+DRAW = re.compile(r"^```sh\n((?:fa draw .*\n)+)```$", re.M)
 FENCE = re.compile(r"^(```|~~~).*?^\1$", re.M | re.S)
+LAYOUT = f"{reference.FOLDER}/layout.md"
 LANGUAGES = {".h": "c", ".cu": "cpp", ".cuh": "cpp", ".inc": "cpp", ".def": "c", ".jl": "julia", ".f90": "fortran"}
 
 
@@ -41,6 +50,8 @@ def page_of(path):
         return None
     if path == "include/fa.h":
         return f"{reference.FOLDER}/specification.md"
+    if path == "schema/generate.py":
+        return LAYOUT
     if (ROOT / path).is_dir():
         return page_of(f"{path}/README.md") or f"tree/{path}/index.md"
     if not (ROOT / path).is_file():
@@ -103,6 +114,7 @@ def on_files(files, config):
     known = {page for page, _ in waiting}
     made = {f"{reference.FOLDER}/{page}.md": text for page, text in reference.Reference().pages().items()}
     made[python_reference.PAGE] = python_reference.page()
+    made[LAYOUT] = generate.layout()
     for page, content in made.items():
         known.add(page)
         files.append(File.generated(config, page, content=content))
@@ -141,6 +153,19 @@ def included(match):
     return "\n".join([f"```{LANGUAGES.get(suffix, suffix[1:])}", *(line[indent:] for line in lines), "```"])
 
 
+def drawn(match):
+    """The block, and the drawing of each of its commands, in which text has the page's color."""
+    if not os.environ.get("FA_TOOL"):
+        return match[0]
+    drawings = []
+    for command in match[1].splitlines():
+        done = subprocess.run([os.environ["FA_TOOL"], *shlex.split(command)[1:], "--title", command], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise PluginError(f"{command}: {done.stderr}")
+        drawings.append(re.sub(r"<style>.*?</style>", "", done.stdout, flags=re.S).replace("\n", ""))
+    return f'{match[0]}\n\n<div class="fa-drawings" data-search-exclude>{"".join(drawings)}</div>'
+
+
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
     if uri.startswith(f"{reference.FOLDER}/"):
@@ -158,4 +183,4 @@ def on_page_markdown(markdown, page, config, files):
         page.meta["search"] = {"exclude": True}
     elif uri.startswith(("tree/perf/", "tree/emulator/", "tree/tests/")):
         page.meta["search"] = {"boost": 0.1}
-    return INCLUDE.sub(included, markdown)
+    return DRAW.sub(drawn, INCLUDE.sub(included, markdown))

@@ -1,5 +1,5 @@
 // Causal attention of 4 query heads over 2 key/value heads, and its gradients, in Java 22 by java.lang.foreign and the numbers of
-// docs/ffi.md. Reads q, k, v and dout from files of the current folder and writes out, lse, dq, dk and dv.
+// `schema/generate.py layout`. Reads q, k, v and dout from files of the current folder and writes out, lse, dq, dk and dv.
 //
 //   java --enable-native-access=ALL-UNNAMED Client.java libfa.so.0
 

@@ -1,5 +1,5 @@
 // Causal attention of 4 query heads over 2 key/value heads, and its gradients, in JavaScript by koffi and the numbers of
-// docs/ffi.md. Reads q, k, v and dout from files of the current folder and writes out, lse, dq, dk and dv.
+// `schema/generate.py layout`. Reads q, k, v and dout from files of the current folder and writes out, lse, dq, dk and dv.
 //
 //   npm install koffi; node client.js libfa.so.0
 const fs = require("node:fs");

@@ -1,4 +1,4 @@
-(* Causal attention of 4 query heads over 2 key/value heads, and its gradients, in OCaml by ctypes and the numbers of docs/ffi.md.
+(* Causal attention of 4 query heads over 2 key/value heads, and its gradients, in OCaml by ctypes and the numbers of `schema/generate.py layout`.
    Reads q, k, v and dout from files of the current folder and writes out, lse, dq, dk and dv.
 
      ocamlfind ocamlopt -package ctypes.foreign -linkpkg client.ml *)

@@ -1,4 +1,4 @@
-"""Builds and runs programs in other languages that call libfa by its header or by the numbers of docs/ffi.md, and compares their
+"""Builds and runs programs in other languages that call libfa by its header or by the numbers of `schema/generate.py layout`, and compares their
 results, forward and backward, with NumPy's in double precision: one line a language, exit status 1 where one disagrees or
 cannot be tried. Needs numpy. [F2]"""
 
