@@ -1,4 +1,4 @@
-// Weights are results: with zeros for q and k every score is what bias and ALiBi make of it, and with the identity for
+// Weights are results: with zeros for q and k scores are those of bias and ALiBi alone, and with the identity for
 // v column j of a row of out is the weight of key j. Whether a query attends a key at all, however small the weight, an
 // infinite value says, which reaches all queries that attend it, and no other.
 #include "draw_call.h"
@@ -27,7 +27,7 @@ constexpr bool is_drawn(schema::ShapeRule rule) {
   return form != schema::Form::rows && form != schema::Form::pages;
 }
 
-/// "1,0/-inf,1" as rows of numbers; nothing where the text is none.
+/// "1,0/-inf,1" as rows of numbers; std::nullopt where the text is not an array.
 std::optional<std::vector<std::vector<double>>> numbers_of(const std::string &text) {
   std::vector<std::vector<double>> rows(1);
   const char *at = text.data(), *end = text.data() + text.size();

@@ -24,7 +24,7 @@ struct Drawing {
   bool weighted = false;  // weights of a row differ, so they are shown
 };
 
-/// Legible on light and dark ground: what is not a weight has the color of text.
+/// Legible on light and dark ground: squares of weights have their color, all else that of text.
 std::string mask_svg(const Drawing &drawing);
 
 }  // namespace fa::tool
