@@ -11,6 +11,7 @@ using Simd = TEST_SIMD;
 }
 }  // namespace fa::cpu::FA_ISA
 #endif
+#include "cpu/kernel/code_vectors.h"
 #include "cpu/kernel/vector_math.h"
 
 namespace test {
@@ -24,14 +25,24 @@ void each(const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i += Simd::width) Simd::store(y + i, function(Simd::load(x + i)));
 }
 
+void quotients(const float *x, float scale, float *y, int64_t n) {
+  using namespace fa::cpu::FA_ISA;
+  const Quotient quotient(scale);
+  for (int64_t i = 0; i < n; i += Simd::width) Simd::store(y + i, as_vec(quotient(load_floats(x + i))));
+}
+
 }  // namespace
 
 #define TEST_STRING_OF(x) #x
 #define TEST_STRING(x) TEST_STRING_OF(x)
 
 extern const Math TEST_MATH;
-const Math TEST_MATH = {TEST_STRING(TEST_MATH), Simd::width, each<fa::cpu::FA_ISA::exp2>,
-                        each<fa::cpu::FA_ISA::exp2_for_bf16>, each<fa::cpu::FA_ISA::tanh>,
-                        each<fa::cpu::FA_ISA::log>};
+const Math TEST_MATH = {TEST_STRING(TEST_MATH),
+                        Simd::width,
+                        each<fa::cpu::FA_ISA::exp2>,
+                        each<fa::cpu::FA_ISA::exp2_for_bf16>,
+                        each<fa::cpu::FA_ISA::tanh>,
+                        each<fa::cpu::FA_ISA::log>,
+                        quotients};
 
 }  // namespace test

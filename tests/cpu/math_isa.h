@@ -12,6 +12,7 @@ struct Math {
   void (*exp2_for_bf16)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);
   void (*log)(const float *x, float *y, int64_t n);
+  void (*quotient)(const float *x, float scale, float *y, int64_t n);  // of cpu/kernel/code_vectors.h
 };
 
 #define TEST_MATH_OF(isa) extern const Math math_##isa

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "cpu/features.h"
@@ -162,6 +163,27 @@ TEST_P(MathOf, Log) {
   std::printf("%s: log is off by %.3g\n", math.isa, worst);
   EXPECT_LE(worst, 1.3e-7);
   EXPECT_EQ(result(math, &Math::log, 1.0F), 0.0F);
+}
+
+/// Rounded as a division is, where that is most difficult: numbers whose quotients are close to the middle between two
+/// f32.
+TEST_P(MathOf, Quotient) {
+  std::mt19937_64 random(1);
+  const auto bits = [&](int n) { return static_cast<uint32_t>(random() >> (64 - n)); };
+  const auto number = [&](uint32_t fraction, int exponent) {
+    return std::ldexp(float(0x800000 | fraction), exponent - 23);
+  };
+  for (int round = 0; round < 20000; ++round) {
+    const uint32_t ends = round % 4 == 0 ? 0x7fff00 : 0;  // scales just below a power of two
+    const float scale = number(bits(23) | ends, int(bits(6)) - 32);
+    float x[16], y[16];
+    for (float &one : x) {
+      const double middle = (double(0x800000 | bits(23)) + 0.5) * 0x1p-23;
+      one = float(std::ldexp(middle * double(scale), int(bits(5)) - 16)) * (bits(1) ? 1.0F : -1.0F);
+    }
+    math.quotient(x, scale, y, 16);
+    for (int i = 0; i < 16; ++i) ASSERT_EQ(y[i], x[i] / scale) << x[i] << " / " << scale;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, MathOf, testing::ValuesIn(isas),

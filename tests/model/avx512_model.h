@@ -8,11 +8,13 @@
 #error "the model takes the place of <immintrin.h>: include one of them"
 #endif
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 // NOLINTBEGIN(bugprone-reserved-identifier, misc-definitions-in-headers): the names are Intel's; every kernel has its
 // own.
@@ -153,6 +155,19 @@ inline __m512 unpack(__m512 a, __m512 b, int first) {
     const int from = i / 4 * 4 + first + i % 4 / 2;
     return i % 2 == 0 ? a[from] : b[from];
   });
+}
+
+/// Of each block of 128 bits: the numbers of a, then those of b, saturated.
+template <class To, class From, size_t n>
+inline std::array<To, 2 * n> packed(const std::array<From, n> &a, const std::array<From, n> &b) {
+  std::array<To, 2 * n> r;
+  constexpr size_t block = 16 / sizeof(From);
+  for (size_t i = 0; i < 2 * n; i++) {
+    const size_t from = i / (2 * block) * block + i % block;
+    r[i] = static_cast<To>(std::clamp<From>(i % (2 * block) < block ? a[from] : b[from], std::numeric_limits<To>::min(),
+                                            std::numeric_limits<To>::max()));
+  }
+  return r;
 }
 
 /// The two bits of imm that belong to position i.
@@ -329,6 +344,20 @@ MODEL_CALL __m256i _mm512_cvtps_ph(__m512 a, int rounding) {
   for (int i = 0; i < 16; i++) r[i] = model::to_half(a[i]);
   return std::bit_cast<__m256i>(r);
 }
+/// The nearest integers, to even; the smallest one of numbers out of range, and of NaN.
+MODEL_CALL __m512i _mm512_cvtps_epi32(__m512 a) {
+  return model::words([&](int i) {
+    const float x = std::nearbyint(a[i]);
+    return x >= -0x1p31f && x < 0x1p31f ? static_cast<int32_t>(x) : INT32_MIN;
+  });
+}
+/// The low bytes: it does not saturate.
+inline __m256i _mm512_cvtepi16_epi8(__m512i a) {
+  const auto from = model::lanes<uint16_t>(a);
+  std::array<uint8_t, 32> r;
+  for (int i = 0; i < 32; i++) r[i] = static_cast<uint8_t>(from[i]);
+  return std::bit_cast<__m256i>(r);
+}
 /// 32 bf16: those of b below those of a.
 MODEL_CALL __m512bh _mm512_cvtne2ps_pbh(__m512 a, __m512 b) {
   std::array<uint16_t, 32> r;
@@ -371,6 +400,19 @@ inline __m512 _mm512_shuffle_f32x4(__m512 a, __m512 b, int imm) {
     const int from = 4 * model::selector(imm, i / 4) + i % 4;
     return i < 8 ? a[from] : b[from];
   });
+}
+/// Of each block of 128 bits: the numbers of a, then those of b, saturated to half their size.
+inline __m512i _mm512_packs_epi32(__m512i a, __m512i b) {
+  return std::bit_cast<__m512i>(model::packed<int16_t>(model::lanes<int32_t>(a), model::lanes<int32_t>(b)));
+}
+inline __m512i _mm512_packs_epi16(__m512i a, __m512i b) {
+  return std::bit_cast<__m512i>(model::packed<int8_t>(model::lanes<int16_t>(a), model::lanes<int16_t>(b)));
+}
+inline __m512i _mm512_permutexvar_epi32(__m512i index, __m512i a) {
+  return model::words([&](int i) { return a[static_cast<int>(index[i] & 15)]; });
+}
+inline __m512 _mm512_permutexvar_ps(__m512i index, __m512 a) {
+  return model::floats([&](int i) { return a[static_cast<int>(index[i] & 15)]; });
 }
 inline __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
   const auto at = model::lanes<uint16_t>(index), from = model::lanes<uint16_t>(a);

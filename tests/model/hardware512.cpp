@@ -29,6 +29,24 @@ void cvtepi32_epi16(const uint32_t *a, uint16_t *r) {
 void cvtepi32_epi8(const uint32_t *a, uint8_t *r) {
   _mm_storeu_si128(reinterpret_cast<__m128i *>(r), _mm512_cvtepi32_epi8(_mm512_loadu_si512(a)));
 }
+void cvtps_epi32(const float *a, uint32_t *r) {
+  _mm512_storeu_si512(r, _mm512_cvtps_epi32(_mm512_loadu_ps(a)));
+}
+void cvtepi16_epi8(const uint32_t *a, uint8_t *r) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(r), _mm512_cvtepi16_epi8(_mm512_loadu_si512(a)));
+}
+void packs_epi32(const uint32_t *a, const uint32_t *b, uint32_t *r) {
+  _mm512_storeu_si512(r, _mm512_packs_epi32(_mm512_loadu_si512(a), _mm512_loadu_si512(b)));
+}
+void packs_epi16(const uint32_t *a, const uint32_t *b, uint32_t *r) {
+  _mm512_storeu_si512(r, _mm512_packs_epi16(_mm512_loadu_si512(a), _mm512_loadu_si512(b)));
+}
+void permutexvar_epi32(const uint32_t *index, const uint32_t *a, uint32_t *r) {
+  _mm512_storeu_si512(r, _mm512_permutexvar_epi32(_mm512_loadu_si512(index), _mm512_loadu_si512(a)));
+}
+void permutexvar_ps(const uint32_t *index, const float *a, float *r) {
+  _mm512_storeu_ps(r, _mm512_permutexvar_ps(_mm512_loadu_si512(index), _mm512_loadu_ps(a)));
+}
 void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r) {
   _mm512_storeu_si512(r, _mm512_permutexvar_epi16(_mm512_loadu_si512(index), _mm512_loadu_si512(a)));
 }

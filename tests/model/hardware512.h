@@ -18,6 +18,12 @@ void scalef_ps(const float *a, const float *b, float *r);
 void mask_blend_ps(uint16_t k, const float *a, const float *b, float *r);
 void cvtepi32_epi16(const uint32_t *a, uint16_t *r);
 void cvtepi32_epi8(const uint32_t *a, uint8_t *r);
+void cvtps_epi32(const float *a, uint32_t *r);
+void cvtepi16_epi8(const uint32_t *a, uint8_t *r);
+void packs_epi32(const uint32_t *a, const uint32_t *b, uint32_t *r);
+void packs_epi16(const uint32_t *a, const uint32_t *b, uint32_t *r);
+void permutexvar_epi32(const uint32_t *index, const uint32_t *a, uint32_t *r);
+void permutexvar_ps(const uint32_t *index, const float *a, float *r);
 void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r);
 void permutex2var_epi16(const uint32_t *a, const uint32_t *index, const uint32_t *b, uint32_t *r);
 

@@ -241,6 +241,42 @@ TEST_F(Model512, WordsAsTheMachine) {
     hardware512::cvtepi32_epi8(a.lane, expected_bytes);
     _mm_storeu_si128(reinterpret_cast<__m128i *>(got_bytes), _mm512_cvtepi32_epi8(a.vector()));
     for (int i = 0; i < 16; i++) EXPECT_EQ(got_bytes[i], expected_bytes[i]) << "lane " << i;
+    uint8_t expected_of_words[32], got_of_words[32];
+    hardware512::cvtepi16_epi8(a.lane, expected_of_words);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(got_of_words), _mm512_cvtepi16_epi8(a.vector()));
+    for (int i = 0; i < 32; i++) EXPECT_EQ(got_of_words[i], expected_of_words[i]) << "lane " << i;
+    hardware512::permutexvar_epi32(a.lane, b.lane, r.lane);
+    expect_same(stored(_mm512_permutexvar_epi32(a.vector(), b.vector())), r);
+    const Floats f = mixed_floats(&random_);
+    Floats chosen;
+    hardware512::permutexvar_ps(a.lane, f.lane, chosen.lane);
+    expect_same(stored(_mm512_permutexvar_ps(a.vector(), f.vector())), chosen);
+  }
+}
+
+/// Words and bytes around the bounds at which they saturate.
+TEST_F(Model512, PackedAsTheMachine) {
+  for (int round = 0; round < rounds && !HasFailure(); round++) {
+    Words a = mixed_words(&random_), b = mixed_words(&random_), r;
+    for (Words *w : {&a, &b})
+      for (uint32_t &lane : w->lane)
+        if (random_.chance(60)) lane = uint32_t(random_.between(-40000, 40000));
+    hardware512::packs_epi32(a.lane, b.lane, r.lane);
+    expect_same(stored(_mm512_packs_epi32(a.vector(), b.vector())), r);
+    for (Words *w : {&a, &b})
+      for (uint32_t &lane : w->lane)
+        lane = uint32_t(random_.between(-200, 200)) << 16 | (uint32_t(random_.between(-200, 200)) & 0xffff);
+    hardware512::packs_epi16(a.lane, b.lane, r.lane);
+    expect_same(stored(_mm512_packs_epi16(a.vector(), b.vector())), r);
+  }
+}
+
+TEST_F(Model512, NearestIntegersAsTheMachine) {
+  for (int round = 0; round < rounds && !HasFailure(); round++) {
+    const Floats a = mixed_floats(&random_);
+    Words r;
+    hardware512::cvtps_epi32(a.lane, r.lane);
+    expect_same(stored(_mm512_cvtps_epi32(a.vector())), r);
   }
 }
 

@@ -16,6 +16,7 @@ struct Simd {
   static constexpr int subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
+  static constexpr bool fused = true;   // fma rounds once
 
   /// Keeps a in a register.
   static void pin(Vec &a) { asm("" : "+x"(a)); }
@@ -127,6 +128,22 @@ struct Simd {
     const __m256i fours = _mm256_shuffle_epi8(_mm256_castps_si256(a), first);
     const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
     _mm_storel_epi64(reinterpret_cast<__m128i *>(p), both);
+  }
+
+  /// The nearest integers, to even, as the bits of lanes: of numbers below 2^22.
+  static Vec nearest(Vec a) { return _mm256_castsi256_ps(_mm256_cvtps_epi32(a)); }
+  /// The integers of four vectors as bytes, in order and saturated: 4 * width in a vector.
+  static Vec pack_bytes(Vec a, Vec b, Vec c, Vec d) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i ab = _mm256_packs_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b));
+    const __m256i cd = _mm256_packs_epi32(_mm256_castps_si256(c), _mm256_castps_si256(d));
+    return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), order));
+  }
+  /// The low byte of each of 2 * width words.
+  static void store_bytes_of_words(uint8_t *p, Vec a) {
+    const __m256i low = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi16(0xff));
+    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), bytes);
   }
 
   /// Rows become columns: a[i] lane j <-> a[j] lane i.

@@ -20,6 +20,7 @@ struct Avx512 {
   static constexpr int subtiles = 2;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
+  static constexpr bool fused = true;   // fma rounds once
 
   static Vec load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Vec a) { _mm512_storeu_ps(p, a); }
@@ -117,6 +118,20 @@ struct Avx512 {
   /// The low byte of each lane.
   static void store_bytes(uint8_t *p, Vec a) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(a)));
+  }
+
+  /// The nearest integers, to even, as the bits of lanes: of numbers below 2^22.
+  static Vec nearest(Vec a) { return _mm512_castsi512_ps(_mm512_cvtps_epi32(a)); }
+  /// The integers of four vectors as bytes, in order and saturated: 4 * width in a vector.
+  static Vec pack_bytes(Vec a, Vec b, Vec c, Vec d) {
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i ab = _mm512_packs_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b));
+    const __m512i cd = _mm512_packs_epi32(_mm512_castps_si512(c), _mm512_castps_si512(d));
+    return _mm512_castsi512_ps(_mm512_permutexvar_epi32(order, _mm512_packs_epi16(ab, cd)));
+  }
+  /// The low byte of each of 2 * width words.
+  static void store_bytes_of_words(uint8_t *p, Vec a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtepi16_epi8(_mm512_castps_si512(a)));
   }
 
   /// Rows become columns: first within 128-bit blocks, then the blocks.

@@ -15,6 +15,7 @@ struct Simd {
   static constexpr int subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 4;
+  static constexpr bool fused = false;  // fma may round twice
 
   template <class T>
   static T load_as(const void *p) {
@@ -104,6 +105,25 @@ struct Simd {
   /// The low byte of each lane.
   static void store_bytes(uint8_t *p, Vec a) {
     for (int i = 0; i < width; i++) p[i] = static_cast<uint8_t>(as_int(a)[i]);
+  }
+
+  /// The nearest integers, to even, as the bits of lanes: of numbers below 2^22.
+  static Vec nearest(Vec a) { return as_vec(as_int(a + set1(0x1.8p23f)) - 0x4b400000); }
+  /// The integers of four vectors as bytes, in order and saturated: 4 * width in a vector.
+  static Vec pack_bytes(Vec a, Vec b, Vec c, Vec d) {
+    const Vec from[4] = {a, b, c, d};
+    int8_t bytes[4 * width];
+    for (int i = 0; i < 4 * width; i++) {
+      const int32_t x = as_int(from[i / width])[i % width];
+      bytes[i] = static_cast<int8_t>(x < -128 ? -128 : x > 127 ? 127 : x);
+    }
+    return load_as<Vec>(bytes);
+  }
+  /// The low byte of each of 2 * width words.
+  static void store_bytes_of_words(uint8_t *p, Vec a) {
+    uint16_t words[2 * width];
+    __builtin_memcpy(words, &a, sizeof words);
+    for (int i = 0; i < 2 * width; i++) p[i] = static_cast<uint8_t>(words[i]);
   }
 
   static void transpose(Vec a[4]) {

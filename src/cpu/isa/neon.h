@@ -16,6 +16,7 @@ struct Simd {
   static constexpr int subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 4;
+  static constexpr bool fused = true;   // fma rounds once
 
   /// Keeps a in a register.
   static void pin(Vec &a) { asm("" : "+w"(a)); }
@@ -113,6 +114,18 @@ struct Simd {
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0);
     __builtin_memcpy(p, &bytes, sizeof bytes);
   }
+
+  /// The nearest integers, to even, as the bits of lanes: of numbers below 2^22.
+  static Vec nearest(Vec a) { return vreinterpretq_f32_s32(vcvtnq_s32_f32(a)); }
+  /// The integers of four vectors as bytes, in order and saturated: 4 * width in a vector.
+  static Vec pack_bytes(Vec a, Vec b, Vec c, Vec d) {
+    const auto words = [](Vec x) { return vqmovn_s32(vreinterpretq_s32_f32(x)); };
+    const int8x8_t ab = vqmovn_s16(vcombine_s16(words(a), words(b)));
+    const int8x8_t cd = vqmovn_s16(vcombine_s16(words(c), words(d)));
+    return vreinterpretq_f32_s8(vcombine_s8(ab, cd));
+  }
+  /// The low byte of each of 2 * width words.
+  static void store_bytes_of_words(uint8_t *p, Vec a) { vst1_u8(p, vmovn_u16(vreinterpretq_u16_f32(a))); }
 
   static void transpose(Vec a[4]) {
     const Vec t0 = vtrn1q_f32(a[0], a[1]), t1 = vtrn2q_f32(a[0], a[1]);

@@ -1,7 +1,7 @@
 // Rows of new tokens in another type, or rotated, or both: by way of f32, in which each number is rounded once.
 #pragma once
 
-#include "cpu/kernel/convert.h"
+#include "cpu/kernel/code_vectors.h"
 #include "cpu/token_rows.h"
 
 namespace fa::cpu::FA_ISA {
@@ -12,38 +12,75 @@ struct alignas(64) RowBuffer {
   float x[FA_MAX_HEAD_DIM];
 };
 
-/// The pairs (row[j], row[pairs + j]).
-inline void rotate_halves(float *row, const float *cos, const float *sin, int64_t pairs) {
-  float *const low = row, *const high = row + pairs;
+/// Cosines and sines of a token, in f32: where the tables have them, or copies.
+class Rotation {
+ public:
+  const float *cos, *sin;
+
+  explicit Rotation(const TokenRotation &rotation)
+      : cos(in_f32(rotation.cos, rotation.cos_elem, rotation.cos_dtype, rotation.pairs, cos_.x)),
+        sin(in_f32(rotation.sin, rotation.sin_elem, rotation.sin_dtype, rotation.pairs, sin_.x)) {}
+
+ private:
+  static const float *in_f32(const char *from, int64_t elem, fa_dtype dtype, int64_t pairs, float *copy) {
+    if (dtype == FA_F32 && elem == dtype_bytes(FA_F32)) return reinterpret_cast<const float *>(from);
+    if (pairs > 0) load_row(copy, from, elem, dtype, pairs);
+    return copy;
+  }
+
+  RowBuffer cos_, sin_;
+};
+
+/// The pairs (from[j], from[pairs + j]), rotated. `to` may be `from`.
+template <fa_dtype from_dtype, fa_dtype to_dtype>
+inline void rotate_halves(const char *from, char *to, const Rotation &r, int64_t pairs) {
+  constexpr int64_t from_bytes = dtype_bytes(from_dtype), to_bytes = dtype_bytes(to_dtype);
   int64_t j = 0;
   for (; j + width <= pairs; j += width) {
-    const Vec x = Simd::load(low + j), y = Simd::load(high + j), c = Simd::load(cos + j), s = Simd::load(sin + j);
-    Simd::store(low + j, Simd::sub(Simd::mul(x, c), Simd::mul(y, s)));
-    Simd::store(high + j, Simd::fma(x, s, Simd::mul(y, c)));
+    const Vec x = load_vector<from_dtype>(from + j * from_bytes), c = Simd::load(r.cos + j);
+    const Vec y = load_vector<from_dtype>(from + (pairs + j) * from_bytes), s = Simd::load(r.sin + j);
+    store_vector<to_dtype>(to + j * to_bytes, Simd::sub(Simd::mul(x, c), Simd::mul(y, s)));
+    store_vector<to_dtype>(to + (pairs + j) * to_bytes, Simd::fma(x, s, Simd::mul(y, c)));
   }
   for (; j < pairs; j++) {
-    const float x = low[j], y = high[j];
-    low[j] = x * cos[j] - y * sin[j];
-    high[j] = x * sin[j] + y * cos[j];
+    const float x = load_element<from_dtype>(from + j * from_bytes), c = r.cos[j];
+    const float y = load_element<from_dtype>(from + (pairs + j) * from_bytes), s = r.sin[j];
+    store_element<to_dtype>(to + j * to_bytes, x * c - y * s);
+    store_element<to_dtype>(to + (pairs + j) * to_bytes, x * s + y * c);
   }
 }
 
-/// The pairs (row[2 j], row[2 j + 1]).
-inline void rotate_neighbours(float *__restrict row, const float *__restrict cos, const float *__restrict sin,
-                              int64_t pairs) {
-  for (int64_t j = 0; j < pairs; j++) {
-    const float x = row[2 * j], y = row[2 * j + 1];
-    row[2 * j] = x * cos[j] - y * sin[j];
-    row[2 * j + 1] = x * sin[j] + y * cos[j];
+/// The pairs (from[2 j], from[2 j + 1]), rotated. `to` may be `from`.
+template <fa_dtype from_dtype, fa_dtype to_dtype>
+inline void rotate_neighbours(const char *from, char *to, const Rotation &r, int64_t pairs) {
+  constexpr int64_t from_bytes = dtype_bytes(from_dtype), to_bytes = dtype_bytes(to_dtype);
+  int64_t j = 0;
+  for (; j + width <= pairs; j += width) {
+    const Floats low = as_floats(load_vector<from_dtype>(from + 2 * j * from_bytes));
+    const Floats high = as_floats(load_vector<from_dtype>(from + (2 * j + width) * from_bytes));
+    const Vec x = as_vec(lanes_of<0, 2>(low, high, LaneNumbers())), c = Simd::load(r.cos + j);
+    const Vec y = as_vec(lanes_of<1, 2>(low, high, LaneNumbers())), s = Simd::load(r.sin + j);
+    const Floats first = as_floats(Simd::sub(Simd::mul(x, c), Simd::mul(y, s)));
+    const Floats second = as_floats(Simd::fma(x, s, Simd::mul(y, c)));
+    store_vector<to_dtype>(to + 2 * j * to_bytes, as_vec(alternate_lanes<0>(first, second, LaneNumbers())));
+    store_vector<to_dtype>(to + (2 * j + width) * to_bytes,
+                           as_vec(alternate_lanes<width / 2>(first, second, LaneNumbers())));
+  }
+  for (; j < pairs; j++) {
+    const float x = load_element<from_dtype>(from + 2 * j * from_bytes), c = r.cos[j];
+    const float y = load_element<from_dtype>(from + (2 * j + 1) * from_bytes), s = r.sin[j];
+    store_element<to_dtype>(to + 2 * j * to_bytes, x * c - y * s);
+    store_element<to_dtype>(to + (2 * j + 1) * to_bytes, x * s + y * c);
   }
 }
 
-/// The pairs of a row, if there are any.
-inline void rotate_row(float *row, const float *cos, const float *sin, const TokenRotation &rotation) {
+/// 2 * pairs elements, rotated. `to` may be `from`.
+template <fa_dtype from_dtype, fa_dtype to_dtype>
+inline void rotate_row(const char *from, char *to, const Rotation &r, const TokenRotation &rotation) {
   if (rotation.interleaved) {
-    rotate_neighbours(row, cos, sin, rotation.pairs);
+    rotate_neighbours<from_dtype, to_dtype>(from, to, r, rotation.pairs);
   } else {
-    rotate_halves(row, cos, sin, rotation.pairs);
+    rotate_halves<from_dtype, to_dtype>(from, to, r, rotation.pairs);
   }
 }
 
@@ -63,14 +100,24 @@ inline void convert_rows(const TokenRows &rows) {
 
 /// Rows of 2 * pairs elements, rotated. `to` may be `from`.
 inline void rotate_rows(const TokenRows &rows, const TokenRotation &rotation) {
-  RowBuffer row, cos, sin;
-  load_row(cos.x, rotation.cos, rotation.cos_elem, rotation.cos_dtype, rotation.pairs);
-  load_row(sin.x, rotation.sin, rotation.sin_elem, rotation.sin_dtype, rotation.pairs);
-  for (int64_t head = 0; head < rows.heads; head++) {
-    load_row(row.x, rows.from + head * rows.from_head, rows.from_elem, rows.from_dtype, rows.dim);
-    rotate_row(row.x, cos.x, sin.x, rotation);
-    store_row(rows.to + head * rows.to_head, rows.to_elem, rows.to_dtype, row.x, 1, rows.dim);
-  }
+  const Rotation r(rotation);
+  const bool packed = rows.from_elem == dtype_bytes(rows.from_dtype) && rows.to_elem == dtype_bytes(rows.to_dtype);
+  with_type(rows.from_dtype, [&](auto from_type) {
+    with_compute_type(rows.to_dtype, [&](auto to_type) {
+      RowBuffer row;
+      for (int64_t head = 0; head < rows.heads; head++) {
+        const char *const from = rows.from + head * rows.from_head;
+        char *const to = rows.to + head * rows.to_head, *const copy = reinterpret_cast<char *>(row.x);
+        if (packed) {
+          rotate_row<decltype(from_type)::dtype, decltype(to_type)::dtype>(from, to, r, rotation);
+        } else {
+          load_row(row.x, from, rows.from_elem, rows.from_dtype, rows.dim);
+          rotate_row<FA_F32, FA_F32>(copy, copy, r, rotation);
+          store_row(to, rows.to_elem, rows.to_dtype, row.x, 1, rows.dim);
+        }
+      }
+    });
+  });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Rows of new tokens as codes: rotated in f32, divided by their scales, and rounded once.
 //
-// Long appends of 128 elements a head, from cold memory, with AVX-512 on two cores that were busy otherwise: 0.4 to 0.9 ns
-// an element, which is 64 to 75 % of the rate at which memcpy moves as many bytes for codes of one byte from f32, 41 to 71
-// from 16-bit numbers, and 28 to 54 for half bytes and blocks. Copies in the cache's own type have 90 to 99.
+// Whole vectors of numbers are read where they are stored, once for their range and once for their codes, which are
+// packed in registers. Numbers and scales at the ends of their ranges, and rows that are no whole vectors, go through
+// f32 in memory.
 #pragma once
 
 #include "cpu/kernel/append.h"
@@ -33,20 +33,15 @@ struct GroupFactors {
 
 /// Computes the scale of a group, and the zero where the type has one, stores them, and returns the stored numbers.
 template <class Type>
-inline GroupFactors computed_factors(Type, const float *x, int64_t n, char *scale_at, fa_dtype scale_dtype,
-                                     char *zero_at, fa_dtype zero_dtype) {
-  const uint32_t most = largest_magnitude(x, n);
-  const float largest = bits_to_float(most);
-  float scale = most >= infinity_bits ? bits_to_float(0x7fc00000) : largest / Type::largest_code;
+inline GroupFactors computed_factors(Type, const Range &range, char *scale_at, fa_dtype scale_dtype, char *zero_at,
+                                     fa_dtype zero_dtype) {
+  const float largest = bits_to_float(range.magnitude);
+  float scale = range.magnitude >= infinity_bits ? bits_to_float(0x7fc00000) : largest / Type::largest_code;
   if (zero_at == nullptr) return {stored(scale_at, scale_dtype, scale), -0.0F};
-  float low = 0;
-  if (most < infinity_bits) {
-    float high;
-    range_of(x, n, &low, &high);
-    scale = larger(high / Type::largest_code - low / Type::largest_code, largest / 256);
-  }
+  if (range.magnitude < infinity_bits)
+    scale = larger(range.high / Type::largest_code - range.low / Type::largest_code, largest / 256);
   scale = stored(scale_at, scale_dtype, scale);
-  const float zero = scale > 0 && scale < infinity ? 0 - low / scale : 0;
+  const float zero = scale > 0 && scale < infinity ? 0 - range.low / scale : 0;
   return {scale, stored(zero_at, zero_dtype, zero)};
 }
 
@@ -57,13 +52,18 @@ inline char *factor_at(const TokenFactor &f, int64_t head, int64_t d) {
 
 /// The factors of the group of channels of a head's row that begins with element d.
 template <class Type>
-inline GroupFactors factors_of(Type type, const float *x, const TokenCodes &codes, int64_t head, int64_t d,
-                               int64_t channels) {
+inline GroupFactors factors_of(Type type, const Range &range, const TokenCodes &codes, int64_t head, int64_t d) {
   const TokenFactor &scale = codes.scale, &zero = codes.zero;
   char *const scale_at = factor_at(scale, head, d), *const zero_at = factor_at(zero, head, d);
-  if (codes.computed) return computed_factors(type, x + d, channels, scale_at, scale.dtype, zero_at, zero.dtype);
+  if (codes.computed) return computed_factors(type, range, scale_at, scale.dtype, zero_at, zero.dtype);
   return {scale_at == nullptr ? 1 : load_element(scale_at, scale.dtype),
           zero_at == nullptr ? -0.0F : load_element(zero_at, zero.dtype)};  // -0, added, changes no number
+}
+template <class Type>
+inline GroupFactors factors_of(Type type, const float *x, const TokenCodes &codes, int64_t head, int64_t d,
+                               int64_t channels) {
+  const Range range = codes.computed ? range_of(x + d, channels, codes.zero.data != nullptr) : Range{};
+  return factors_of(type, range, codes, head, d);
 }
 
 /// Sets a row's scales and zeros. Where a scale says nothing of numbers, these become 0, and so do codes.
@@ -82,33 +82,113 @@ inline void set_factors(Type type, CodeRow *row, const TokenRows &rows, const To
   }
 }
 
+/// Consecutive elements that have a scale and a zero in common; 0 where only each element for itself has them.
+inline int64_t group_channels(const TokenRows &rows, const TokenCodes &codes) {
+  const int64_t scale_channels = codes.scale.data == nullptr ? rows.dim : codes.scale.channels;
+  const int64_t zero_channels = codes.zero.data == nullptr ? rows.dim : codes.zero.channels;
+  const int64_t channels = smaller(scale_channels, zero_channels);
+  return scale_channels % channels == 0 && zero_channels % channels == 0 ? channels : 0;
+}
+
+/// The codes of a group whose elements can be divided by their scale.
+template <class Type>
+inline void make_group(Type type, uint8_t *to, const float *x, int64_t n, bool packed, const GroupFactors &group) {
+  if (group.usable()) {
+    make_codes(type, to, x, n, packed, OneFactor(group.scale, group.zero));
+  } else {
+    __builtin_memset(to, 0, static_cast<size_t>(packed ? n / 2 : n));
+  }
+}
+
 /// The codes of a row, in order, or two a byte.
 template <class Type>
 inline void make_row(Type type, uint8_t *to, CodeRow *row, const TokenRows &rows, const TokenCodes &codes, int64_t head,
                      bool packed) {
-  const int64_t scale_channels = codes.scale.data == nullptr ? rows.dim : codes.scale.channels;
-  const int64_t zero_channels = codes.zero.data == nullptr ? rows.dim : codes.zero.channels;
-  const int64_t channels = smaller(scale_channels, zero_channels);  // that have both in common
-  const bool in_groups = scale_channels % channels == 0 && zero_channels % channels == 0;
-  if (!in_groups || (channels != rows.dim && channels % (2 * width) != 0)) {
+  const int64_t channels = group_channels(rows, codes);
+  if (channels == 0 || (channels != rows.dim && channels % (2 * width) != 0)) {
     set_factors(type, row, rows, codes, head);
     return make_codes(type, to, row->x, rows.dim, packed, EachFactor{row->scale, row->zero});
   }
   for (int64_t d = 0; d < rows.dim; d += channels) {
     const GroupFactors group = factors_of(type, row->x, codes, head, d, channels);
-    uint8_t *const at = to + (packed ? d / 2 : d);
-    if (group.usable()) {
-      make_codes(type, at, row->x + d, channels, packed, OneFactor(group.scale, group.zero));
-    } else {
-      __builtin_memset(at, 0, static_cast<size_t>(packed ? channels / 2 : channels));
+    make_group(type, to + (packed ? d / 2 : d), row->x + d, channels, packed, group);
+  }
+}
+
+/// A quotient whose sign is the number's: that of -0 is lost in sums, and floating-point codes have it.
+template <class Type>
+inline Floats with_sign(Type, Floats quotient, Floats number) {
+  if constexpr (code_kind(Type::dtype) != CodeKind::floating) return quotient;
+  return numbers_of(bits_of(quotient) | (bits_of(number) & INT32_MIN));
+}
+
+/// Whether quotients by a scale, and codes of them, take the fast way.
+template <class Type>
+inline bool rounds_to_codes(Type type, const Range &range, const GroupFactors &group) {
+  return group.scale >= 0x1p-60F && group.scale <= 0x1p60F && range.magnitude < infinity_bits &&
+         bits_to_float(range.magnitude) <= group.scale * rounded_limit(type) && __builtin_fabsf(group.zero) <= 0x1p20F;
+}
+
+/// Rows of whole groups of vectors: where their numbers are, and where their codes go.
+struct GroupedRows {
+  const char *from;
+  char *to;
+  int64_t from_head, to_head, first_head, heads;
+};
+
+/// The codes of rows of groups of `channels` elements. The ranges of four groups come first: they take long, and not
+/// much of a core's time.
+template <class Type, fa_dtype from>
+inline void make_groups(Type type, const GroupedRows &grouped, int64_t channels, CodeRow *row, const TokenRows &rows,
+                        const TokenCodes &codes) {
+  constexpr bool packed = is_packed(Type::dtype);
+  const bool bounds = codes.computed && codes.zero.data != nullptr;
+  int64_t head = 0, d = 0;
+  while (head < grouped.heads) {
+    Numbers<from> x[4];
+    int64_t heads[4], first[4];
+    int count = 0;
+    for (int i = 0; i < 4; i++) {  // past the last it is repeated
+      if (head < grouped.heads) {
+        heads[i] = head, first[i] = d, count++;
+        d += channels;
+        if (d == rows.dim) d = 0, head++;
+      } else {
+        heads[i] = heads[i - 1], first[i] = first[i - 1];
+      }
+      x[i] = Numbers<from>{grouped.from + heads[i] * grouped.from_head} + first[i];
+      x[i].prefetch(channels);
+    }
+    Range range[4];
+    ranges_of_four(x, channels, bounds, range);
+    GroupFactors factors[4];
+    for (int i = 0; i < count; i++)
+      factors[i] = factors_of(type, range[i], codes, grouped.first_head + heads[i], first[i]);
+    for (int i = 0; i < count; i++) {
+      auto *const at =
+          reinterpret_cast<uint8_t *>(grouped.to + heads[i] * grouped.to_head) + (packed ? first[i] / 2 : first[i]);
+      if (!rounds_to_codes(type, range[i], factors[i])) {
+        load_unit_row<from>(row->x, x[i].at, channels);
+        make_group(type, at, row->x, channels, packed, factors[i]);
+        continue;
+      }
+      const Quotient quotient(factors[i].scale);
+      if (const Floats zero = all(factors[i].zero); float_to_bits(factors[i].zero) == float_to_bits(-0.0F)) {
+        store_codes(type, at, channels, [&](int64_t j) {
+          const Floats number = x[i][j];
+          return rounded_codes(type, with_sign(type, quotient(number), number));
+        });
+      } else {
+        store_codes(type, at, channels, [&](int64_t j) { return rounded_codes(type, quotient(x[i][j]) + zero); });
+      }
     }
   }
 }
 
-/// Stores the codes of a row.
+/// Stores the codes of a row that has no whole groups, or not at one place.
 template <class Type>
-inline void store_codes(Type type, char *to, CodeRow *row, const TokenRows &rows, const TokenCodes &codes,
-                        int64_t head) {
+inline void store_row_codes(Type type, char *to, CodeRow *row, const TokenRows &rows, const TokenCodes &codes,
+                            int64_t head) {
   constexpr bool packed = is_packed(Type::dtype);
   if (rows.dim % (packed ? 2 * width : width) == 0 && (packed || rows.to_elem == 1))
     return make_row(type, reinterpret_cast<uint8_t *>(to), row, rows, codes, head, packed);
@@ -121,33 +201,62 @@ inline void store_codes(Type type, char *to, CodeRow *row, const TokenRows &rows
   }
 }
 
-/// How many bytes behind a row the prefetch is: rows of adjacent heads or tokens follow there.
-constexpr int64_t prefetched = 4096;
+/// Whole rows of one type as codes of another.
+template <class Type, fa_dtype from_dtype>
+inline void quantise_rows_of(Type type, const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation,
+                             int64_t first) {
+  constexpr bool blocks = code_kind(Type::dtype) == CodeKind::block;
+  constexpr int64_t bytes = dtype_bytes(from_dtype);
+  const Rotation r(rotation);
+  CodeRow row;
+  for (int64_t i = rows.dim; i % width != 0; i++) row.x[i] = 0, row.scale[i] = 1, row.zero[i] = 0;
+  const bool adjacent = rows.from_elem == bytes, rotated = rotation.pairs > 0;
+  const int64_t channels = blocks ? block_elements : group_channels(rows, codes);
+  const bool whole =
+      channels != 0 && channels % (2 * width) == 0 && (is_packed(Type::dtype) || blocks || rows.to_elem == 1);
+  if (adjacent && whole && !rotated) {
+    if constexpr (blocks) {
+      for (int64_t head = 0; head < rows.heads; head++) {
+        const Numbers<from_dtype> numbers = {rows.from + head * rows.from_head};
+        numbers.prefetch(rows.dim);
+        make_blocks(type, reinterpret_cast<uint8_t *>(rows.to + head * rows.to_head), numbers, rows.dim);
+      }
+    } else {
+      make_groups<Type, from_dtype>(type, {rows.from, rows.to, rows.from_head, rows.to_head, 0, rows.heads}, channels,
+                                    &row, rows, codes);
+    }
+    return;
+  }
+  char *const in_f32 = reinterpret_cast<char *>(row.x), *const pairs = reinterpret_cast<char *>(row.x + first);
+  for (int64_t head = 0; head < rows.heads; head++) {
+    const char *const from = rows.from + head * rows.from_head;
+    char *const to = rows.to + head * rows.to_head;
+    if (adjacent && rotated) {
+      const int64_t behind = first + 2 * rotation.pairs;
+      load_unit_row<from_dtype>(row.x, from, first);
+      rotate_row<from_dtype, FA_F32>(from + first * bytes, pairs, r, rotation);
+      load_unit_row<from_dtype>(row.x + behind, from + behind * bytes, rows.dim - behind);
+    } else {
+      load_row(row.x, from, rows.from_elem, from_dtype, rows.dim);
+      if (rotated) rotate_row<FA_F32, FA_F32>(pairs, pairs, r, rotation);
+    }
+    if constexpr (blocks) {
+      make_blocks(type, reinterpret_cast<uint8_t *>(to), Numbers<FA_F32>{in_f32}, rows.dim);
+    } else if (whole) {
+      make_groups<Type, FA_F32>(type, {in_f32, to, 0, 0, head, 1}, channels, &row, rows, codes);
+    } else {
+      store_row_codes(type, to, &row, rows, codes, head);
+    }
+  }
+}
 
 /// Whole rows as codes; rotation: of the pairs from element `first` on, where there are any.
 inline void quantise_rows(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation,
                           int64_t first) {
-  CodeRow row;
-  RowBuffer cos, sin;
-  if (rotation.pairs > 0) {
-    load_row(cos.x, rotation.cos, rotation.cos_elem, rotation.cos_dtype, rotation.pairs);
-    load_row(sin.x, rotation.sin, rotation.sin_elem, rotation.sin_dtype, rotation.pairs);
-  }
-  const int64_t from_bytes = rows.from_elem == dtype_bytes(rows.from_dtype) ? rows.dim * rows.from_elem : 0;
-  for (int64_t i = rows.dim; i % width != 0; i++) row.x[i] = 0, row.scale[i] = 1, row.zero[i] = 0;
   with_codes(rows.to_dtype, [&](auto type) {
-    for (int64_t head = 0; head < rows.heads; head++) {
-      const char *const from = rows.from + head * rows.from_head;
-      for (int64_t i = 0; i < from_bytes; i += 64) __builtin_prefetch(from + prefetched + i);
-      load_row(row.x, from, rows.from_elem, rows.from_dtype, rows.dim);
-      if (rotation.pairs > 0) rotate_row(row.x + first, cos.x, sin.x, rotation);
-      char *const to = rows.to + head * rows.to_head;
-      if constexpr (code_kind(type.dtype) == CodeKind::block) {
-        make_blocks(type, reinterpret_cast<uint8_t *>(to), row.x, rows.dim);
-      } else {
-        store_codes(type, to, &row, rows, codes, head);
-      }
-    }
+    with_type(rows.from_dtype, [&](auto from) {
+      quantise_rows_of<decltype(type), decltype(from)::dtype>(type, rows, codes, rotation, first);
+    });
   });
 }
 
