@@ -16,6 +16,7 @@ struct Simd {
   static constexpr int subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
+  static constexpr int group_rows = 4;  // that share a load in decode
   static constexpr bool fused = true;   // fma rounds once
 
   /// Keeps a in a register.

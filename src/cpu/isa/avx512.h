@@ -19,7 +19,8 @@ struct Avx512 {
   static constexpr int tile_vectors = 4;  // 4 keys x 4 vectors of queries: 16 accumulators
   static constexpr int subtiles = 2;
   static constexpr int pack = 1;  // operands of the products are f32
-  static constexpr int decode_rows = 8;
+  static constexpr int decode_rows = 16;
+  static constexpr int group_rows = 8;  // that share a load in decode
   static constexpr bool fused = true;   // fma rounds once
 
   static Vec load(const float *p) { return _mm512_loadu_ps(p); }
@@ -83,16 +84,19 @@ struct Avx512 {
   }
   /// The f16 numbers in the lower halves of lanes.
   static Vec of_halves(__m512i lanes) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(lanes)); }
-  /// 2 * width half bytes taken apart: the low ones, the high ones.
+  /// 2 * width half bytes taken apart: the low ones, the high ones. A permutation looks at four bits of an index.
   static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {
-    const __m512i bytes = _mm512_cvtepi8_epi32(load_bytes(p));
-    low = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(bytes, 28), 28));
-    high = _mm512_cvtepi32_ps(_mm512_srai_epi32(bytes, 4));
+    static constexpr float numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    load_halves(p, load(numbers), low, high);
   }
   static void load_u4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    static constexpr float numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    load_halves(p, load(numbers), low, high);
+  }
+  static void load_halves(const uint8_t *p, Vec numbers, Vec &low, Vec &high) {
     const __m512i bytes = _mm512_cvtepu8_epi32(load_bytes(p));
-    low = _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
-    high = _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
+    low = _mm512_permutexvar_ps(bytes, numbers);
+    high = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), numbers);
   }
   /// The binary16 at p in all lanes.
   static Vec set1_f16(const void *p) {

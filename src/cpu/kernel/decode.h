@@ -160,6 +160,8 @@ inline void decode_group(const QueryTile &tile, RowGroup &g, const ScoreMod &m, 
                          const Partial &partial) {
   if (g.rows == 1) return decode_block<1>(tile, g, m, block, scores, partial);
   if (g.rows == 2) return decode_block<2>(tile, g, m, block, scores, partial);
+  if constexpr (group_rows > 4)
+    if (g.rows > 4) return decode_block<group_rows>(tile, g, m, block, scores, partial);
   return decode_block<4>(tile, g, m, block, scores, partial);
 }
 
@@ -215,7 +217,7 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
   }
   RowGroup *next_group = group;
   for (int head = 0; head < tile.heads; head++)
-    for (int r = 0; r < head_rows; r += group_rows)
+    for (int r = 0; r < head_rows; r += rows_of_group(head_rows - r))
       begin_group(tile, *next_group++, head, head * head_rows + r, (head + 1) * head_rows, q);
 
   begin = larger<int64_t>(begin, low);
@@ -224,7 +226,7 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
 
   for (int i = 0; i < groups; i++) {
     const RowGroup &g = group[i];
-    for (int r = g.first; r <= smaller(g.last, g.first + group_rows - 1); r++) {
+    for (int r = g.first; r <= smaller(g.last, g.first + g.rows - 1); r++) {
       partial.max[r] = g.max[r - g.first] * modifiers.score_scale();
       partial.sum[r] = g.sum[r - g.first];
       if (v_paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);

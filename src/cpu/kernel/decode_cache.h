@@ -121,15 +121,15 @@ inline void decode_scores(const QueryTile &tile, const RowGroup &g, const Decode
     });
   }
   if constexpr (reads_codes) {
-    alignas(64) float zero[decode_keys], scale[decode_keys];
-    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
+    KeyFactors zero, scale;
+    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero.of);
     with_codes(s.k.dtype, [&](auto type) {
-      decode_codes_qk<rows, decltype(type)::dtype>(keys, g, dim, factors.zero ? zero : nullptr, lines, block.values,
+      decode_codes_qk<rows, decltype(type)::dtype>(keys, g, dim, factors.zero ? zero.of : nullptr, lines, block.values,
                                                    scores);
     });
     if (!factors.scale) return;
-    load_factors(factors.scale, g.head, s.pages, block.first, n, scale);
-    multiply_pairs<rows>(scores, scale, n);
+    load_factors(factors.scale, g.head, s.pages, block.first, n, scale.of);
+    multiply_pairs<rows>(scores, scale.of, n);
   }
 }
 
@@ -156,18 +156,18 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   if (!is_quantised(s.v.dtype)) return with_type(s.v.dtype, [&](auto type) { plain(type, from); });
   if (block.staging.v.rows != nullptr) return plain(Element<FA_F32>(), stage_values_of(tile, block, g.head));
   if constexpr (reads_codes) {
-    alignas(64) float zero[decode_keys], scale[decode_keys];
+    KeyFactors zero, scale;
     if (factors.scale) {
-      load_factors(factors.scale, g.head, s.pages, block.first, n, scale);
-      multiply_pairs<rows>(weights, scale, n);
+      load_factors(factors.scale, g.head, s.pages, block.first, n, scale.of);
+      multiply_pairs<rows>(weights, scale.of, n);
     }
-    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
-    constexpr int together = decode_codes_sums / rows;
+    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero.of);
+    constexpr int together = larger(decode_codes_sums / rows, 2);
     const int64_t next = lines(together);
     with_codes(s.v.dtype, [&](auto type) {
       for_each_vector<together>(dim, [&](auto count, int64_t d) {
         decode_codes_pv<rows, decltype(count)::value, decltype(type)::dtype>(
-            from, weights, d, factors.zero ? zero : nullptr, alpha, values, next, block.keys);
+            from, weights, d, factors.zero ? zero.of : nullptr, alpha, values, next, block.keys);
       });
     });
   }

@@ -3,6 +3,7 @@
 // scores, a value's of its weights.
 #pragma once
 
+#include "cpu/kernel/code_vectors.h"
 #include "cpu/kernel/codes.h"
 #include "cpu/kernel/decode_products.h"
 
@@ -16,8 +17,8 @@ inline void load_factors(const Factors &factors, int head, const Pages &pages, i
     constexpr fa_dtype dtype = decltype(type)::dtype;
     if (evenly_spaced(pages, key, n)) {
       const char *from = row_of(factors, pages, key) + offset;
-      if (dtype == FA_F32 && factors.row == dtype_bytes(dtype) && n == decode_keys) {
-        __builtin_memcpy(to, from, sizeof(float) * decode_keys);
+      if (dtype == FA_F32 && factors.row == dtype_bytes(dtype)) {
+        __builtin_memcpy(to, from, sizeof(float) * static_cast<size_t>(n));
         return;
       }
       for (int j = 0; j < n; j++) to[j] = load_element<dtype>(from + j * factors.row);
@@ -25,21 +26,28 @@ inline void load_factors(const Factors &factors, int head, const Pages &pages, i
       for (int j = 0; j < n; j++) to[j] = load_element<dtype>(row_of(factors, pages, key + j) + offset);
     }
   });
-  for (int j = n; j < decode_keys; j++) to[j] = to[n - 1];
+  for (int j = n; j < decode_keys + width; j++) to[j] = to[n - 1];
   for (int j = 0; j < decode_keys; j += width) Simd::store(to + j, Simd::finite_or_nan(Simd::load(to + j)));
+}
+
+/// Scales, or zeros, of the keys of a block. Vectors may pass its end.
+struct alignas(64) KeyFactors {
+  float of[decode_keys + width];
+};
+
+/// Each of the first lanes of a vector, `rows` times.
+template <int rows, size_t... i>
+inline Floats repeated_lanes(Floats x, std::index_sequence<i...>) {
+  return __builtin_shufflevector(x, x, static_cast<int>(i) / rows...);
 }
 
 /// x[key][row] times factor[key], for the pairs of n keys.
 template <int rows>
 inline void multiply_pairs(float *x, const float *factor, int n) {
   for (int i = 0; i < n * rows; i += width) {
-    if constexpr (rows == 1) {
-      Simd::store(x + i, Simd::mul(Simd::load(x + i), Simd::load(factor + i)));
-    } else {
-      alignas(64) float each[width];
-      for (int lane = 0; lane < width; lane++) each[lane] = factor[(i + lane) / rows];
-      Simd::store(x + i, Simd::mul(Simd::load(x + i), Simd::load(each)));
-    }
+    const Vec of_keys = Simd::load(factor + i / rows);
+    const Vec of_pairs = as_vec(repeated_lanes<rows>(as_floats(of_keys), LaneNumbers()));
+    Simd::store(x + i, Simd::mul(Simd::load(x + i), of_pairs));
   }
 }
 

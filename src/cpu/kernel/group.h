@@ -8,11 +8,11 @@ namespace fa::cpu::FA_ISA {
 namespace {
 
 /// Maximum rows of a group.
-constexpr int group_rows = 4;
+constexpr int group_rows = Simd::group_rows;
 
 /// Rows of one group, their lanes, and their running softmax.
 struct RowGroup {
-  int first, last, rows;  // rows is 1, 2 or 4: rows past the last repeat it
+  int first, last, rows;  // rows is a power of two: rows past the last repeat it
   int head;               // of the tile's
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
@@ -22,8 +22,17 @@ struct RowGroup {
   float sum[group_rows];
 };
 
+/// Rows of the next group, where so many are left: where more than half of them would be repeated, fewer.
+inline int rows_of_group(int left) {
+  int rows = group_rows;
+  while (rows > 1 && left * 4 < rows * 3) rows /= 2;
+  return rows;
+}
+
 inline int group_count(int rows) {
-  return (rows + group_rows - 1) / group_rows;
+  int count = 0;
+  for (; rows > 0; rows -= rows_of_group(rows)) count++;
+  return count;
 }
 
 inline const QueryRow &group_row(const QueryTile &tile, const RowGroup &g, int i) {
@@ -35,7 +44,7 @@ inline void begin_group(const QueryTile &tile, RowGroup &g, int head, int first,
   const int64_t dim = tile.attention->head_dim;
   g.first = first;
   g.last = end - 1;
-  g.rows = end - first >= 3 ? 4 : end - first;
+  g.rows = rows_of_group(end - first);
   g.head = head;
   for (int r = 0; r < g.rows; r++) {
     g.q[r] = q + smaller(first + r, g.last) * dim;

@@ -51,8 +51,10 @@ inline void compute_few_s(const TilePair &p, const Segment &g) {
           compute_few_s_of_keys<1, dtype>(p, q, first, n, k, end);
         } else if (n == 2) {
           compute_few_s_of_keys<2, dtype>(p, q, first, n, k, end);
-        } else {
+        } else if (n <= 4) {
           compute_few_s_of_keys<4, dtype>(p, q, first, n, k, end);
+        } else {
+          compute_few_s_of_keys<group_rows, dtype>(p, q, first, n, k, end);
         }
       }
     });
