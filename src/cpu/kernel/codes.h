@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/codes.h"
-#include "cpu/kernel/convert.h"
+#include "cpu/kernel/code_vectors.h"
 #include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {
@@ -68,33 +68,32 @@ inline void load_codes(const char *row, int64_t d, Vec *to) {
   }
 }
 
-/// to[0, n) = the codes of a row, or the elements of its blocks.
+/// to[0, n) = the codes of a row, or the elements of its blocks, times `scale`.
 template <fa_dtype dtype>
-inline void load_unit_codes(float *to, const char *row, int64_t n) {
+inline void load_unit_codes(float *to, const char *row, int64_t n, float scale) {
+  const Vec factor = Simd::set1(scale);
+  const auto store = [&](int64_t i, Vec x) { Simd::store(to + i, Simd::mul(x, factor)); };
+  int64_t d = 0;
   if constexpr (code_kind(dtype) == CodeKind::block) {
     constexpr int vectors = block_elements / width;
-    for (int64_t d = 0; d < n; d += block_elements) {
+    for (; d < n; d += block_elements) {
       Vec elements[vectors];
       load_codes<dtype, vectors>(row, d, elements);
-      for (int i = 0; i < vectors; i++) Simd::store(to + d + i * width, elements[i]);
+      for (int i = 0; i < vectors; i++) store(d + i * width, elements[i]);
     }
   } else if constexpr (is_packed(dtype)) {
     const auto *bytes = reinterpret_cast<const uint8_t *>(row);
-    int64_t d = 0;
     for (; d + 2 * width <= n; d += 2 * width) {
-      Vec halves[2];
-      load_halves(Element<dtype>(), bytes + d / 2, halves[0], halves[1]);
-      float low[width], high[width];
-      Simd::store(low, halves[0]);
-      Simd::store(high, halves[1]);
-      for (int i = 0; i < width; i++) {
-        to[d + 2 * i] = low[i];
-        to[d + 2 * i + 1] = high[i];
-      }
+      Vec low, high;
+      load_halves(Element<dtype>(), bytes + d / 2, low, high);
+      const Floats even = as_floats(low), odd = as_floats(high);
+      store(d, as_vec(alternate_lanes<0>(even, odd, LaneNumbers())));
+      store(d + width, as_vec(alternate_lanes<width / 2>(even, odd, LaneNumbers())));
     }
-    for (; d < n; d++) to[d] = Element<dtype>::at(bytes, d);
+    for (; d < n; d++) to[d] = Element<dtype>::at(bytes, d) * scale;
   } else {
-    load_unit_row<dtype>(to, row, n);
+    for (; d + width <= n; d += width) store(d, load_vector<dtype>(row + d));
+    for (; d < n; d++) to[d] = load_element<dtype>(row + d) * scale;
   }
 }
 
@@ -124,7 +123,10 @@ inline void load_cached_row(float *to, const CacheRows &rows, const RowFactors &
   const char *from = row_of(rows, pages, j);
   if (!is_quantised(rows.dtype)) return load_row(to, from, rows.element, rows.dtype, dim);
   if (is_packed(rows.dtype) || rows.element == dtype_bytes(rows.dtype)) {
-    with_codes(rows.dtype, [&](auto type) { load_unit_codes<decltype(type)::dtype>(to, from, dim); });
+    const bool one_scale = factors.scale && factors.scale.per_key(dim) && !factors.zero;
+    const float scale = one_scale ? factor_of(factors.scale, pages, j, 0) : 1;
+    with_codes(rows.dtype, [&](auto type) { load_unit_codes<decltype(type)::dtype>(to, from, dim, scale); });
+    if (one_scale) return;
   } else {
     for (int64_t d = 0; d < dim; d++) to[d] = load_code(from, rows.element, rows.dtype, d);
   }
