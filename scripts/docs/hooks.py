@@ -52,6 +52,8 @@ def page_of(path):
         return f"{reference.FOLDER}/specification.md"
     if path == "schema/generate.py":
         return LAYOUT
+    if path == "bindings/python/libfa":
+        return python_reference.PAGE
     if (ROOT / path).is_dir():
         return page_of(f"{path}/README.md") or f"tree/{path}/index.md"
     if not (ROOT / path).is_file():
