@@ -447,10 +447,10 @@ CPU = [
         "^math",
     ),
     Mutant(
-        "quotient_without_remainder",
+        "product_for_a_quotient",
         "src/cpu/kernel/code_vectors.h",
-        "return as_floats(Simd::fma(remainder, as_vec(inverse), near));",
-        "return as_floats(near);",
+        "as_vec(rest)));\n    const Vec remainder = Simd::fma(as_vec(-as_floats(near)), as_vec(scale), as_vec(x));",
+        "Simd::zero()));\n    const Vec remainder = Simd::zero();",
         "^math",
     ),
     Mutant("exp2_end", "src/cpu/isa/generic.h", "x = max(set1(-127.0f), x);", "x = max(set1(-126.0f), x);", "^math"),
