@@ -170,6 +170,15 @@ EMU_API CUresult cuCtxPopCurrent_v2(CUcontext *context) {
   });
 }
 
+/// The symbols of CUDA 2.0, which programs and bindings that look names up with dlsym still take.
+EMU_API CUresult cuCtxPushCurrent(CUcontext context) {
+  return cuCtxPushCurrent_v2(context);
+}
+
+EMU_API CUresult cuCtxPopCurrent(CUcontext *context) {
+  return cuCtxPopCurrent_v2(context);
+}
+
 EMU_API CUresult cuCtxSetCurrent(CUcontext context) {
   return api("cuCtxSetCurrent", [&] {
     Lock lock(process().mutex);

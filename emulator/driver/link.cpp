@@ -105,6 +105,20 @@ EMU_API CUresult cuLinkAddFile_v2(void *state, int type, const char *path, unsig
   });
 }
 
+/// The symbols of CUDA 5.5, with the same arguments.
+EMU_API CUresult cuLinkCreate(unsigned count, int *options, void **values, void **state) {
+  return cuLinkCreate_v2(count, options, values, state);
+}
+
+EMU_API CUresult cuLinkAddData(void *state, int type, void *data, size_t bytes, const char *name, unsigned count,
+                               int *options, void **values) {
+  return cuLinkAddData_v2(state, type, data, bytes, name, count, options, values);
+}
+
+EMU_API CUresult cuLinkAddFile(void *state, int type, const char *path, unsigned count, int *options, void **values) {
+  return cuLinkAddFile_v2(state, type, path, count, options, values);
+}
+
 EMU_API CUresult cuLinkComplete(void *state, void **image, size_t *bytes) {
   return api("cuLinkComplete", [&] {
     Lock lock(process().mutex);

@@ -35,6 +35,11 @@ CUresult store(void *place, T value) {
   return CUDA_SUCCESS;
 }
 
+/// What the API calls boolean is four bytes, as callers reserve and read them (unsigned or int).
+CUresult store_flag(void *place, bool value) {
+  return store(place, value ? 1u : 0u);
+}
+
 /// For addresses that the driver does not know most attributes are an error.
 CUresult store_attribute(void *place, int attribute, CUdeviceptr address) {
   const Allocation *allocation = find_allocation(address);
@@ -55,11 +60,11 @@ CUresult store_attribute(void *place, int attribute, CUdeviceptr address) {
     case sync_memops:
     case legacy_ipc:
     case gpu_direct:
-      return store(place, false);
+      return store_flag(place, false);
     case buffer_id:
       return store(place, allocation->id);
     case is_managed:
-      return store(place, managed);
+      return store_flag(place, managed);
     case device_ordinal:
       return store(place, allocation->device->ordinal);
     case range_start:
@@ -67,7 +72,7 @@ CUresult store_attribute(void *place, int attribute, CUdeviceptr address) {
     case range_size:
       return store(place, static_cast<size_t>(allocation->bytes));
     case mapped:
-      return store(place, true);
+      return store_flag(place, true);
     case handle_types:
       return store(place, uint64_t{0});
     case access_flags:
@@ -100,7 +105,7 @@ EMU_API CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **
       bool is_bool = attributes[i] == sync_memops || attributes[i] == is_managed || attributes[i] == mapped ||
                      attributes[i] == legacy_ipc || attributes[i] == gpu_direct;
       if (is_bool)
-        store(values[i], false);
+        store_flag(values[i], false);
       else if (attributes[i] == memory_type)
         store(values[i], 0);
       else if (attributes[i] == device_ordinal)

@@ -106,8 +106,11 @@ std::string wrong_pixels(const TensorMap &map) {
 std::string checked(const TensorMap &map, void *out) {
   if (!out || reinterpret_cast<uintptr_t>(out) % 64 != 0) return "tensorMap must be 64-byte aligned memory";
   std::string wrong = wrong_with(map);
-  if (wrong.empty()) encode(map, out);
-  return wrong;
+  if (!wrong.empty()) return wrong;
+  TensorMap made = map;
+  if (made.address == 0) made.set &= ~map_part::address;  // for tensormap.replace to fill in
+  encode(made, out);
+  return {};
 }
 
 /// The common part of both ways to make a map; its error is one of arguments that cannot even be stored.
@@ -116,7 +119,6 @@ std::string read_common(TensorMap &map, uint32_t type, uint32_t rank, const void
                         uint32_t promotion, uint32_t fill) {
   if (type > static_cast<uint32_t>(TensorType::u6_align16)) return "tensorDataType is not a CUtensorMapDataType";
   if (rank == 0 || rank > most_dimensions) return "tensorRank is " + std::to_string(rank) + " and must be 1 to 5";
-  if (!address) return "globalAddress is null";
   if (!extents || !steps || (rank > 1 && !strides)) return "globalDim, globalStrides or elementStrides is null";
   if (interleave > 2) return "interleave is not a CUtensorMapInterleave";
   if (swizzle > 6) return "swizzle is not a CUtensorMapSwizzle";
@@ -220,6 +222,7 @@ std::string replace_address(void *map, const void *address) {
   if (!map || !decode(map, decoded)) return "tensorMap holds no tensor map";
   if (!address) return "globalAddress is null";
   decoded.address = reinterpret_cast<uint64_t>(address);
+  decoded.set |= map_part::address;
   return checked(decoded, map);
 }
 

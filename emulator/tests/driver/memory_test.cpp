@@ -150,6 +150,19 @@ TEST(Memory, WhatPointersAre) {
   EXPECT_EQ(call("cuPointerGetAttributes", 4u, &attributes[0], static_cast<void **>(places), CUdeviceptr{64}),
             CUDA_SUCCESS);
   EXPECT_EQ(type, 0);
+  // Booleans are four bytes, of which callers read all.
+  constexpr int sync_memops = 6, is_managed = 8, mapped = 13;
+  for (const auto &[attribute, expected] : {std::pair{sync_memops, 0u}, {is_managed, 0u}, {mapped, 1u}}) {
+    unsigned flag = 0xffffffff, flag_of_many = 0xffffffff;
+    int wanted = attribute;
+    void *flag_place = &flag_of_many;
+    EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void *>(&flag), attribute, device.address), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuPointerGetAttributes", 1u, &wanted, &flag_place, device.address), CUDA_SUCCESS);
+    EXPECT_EQ(flag, expected) << attribute;
+    EXPECT_EQ(flag_of_many, expected) << attribute;
+    EXPECT_EQ(call("cuPointerGetAttributes", 1u, &wanted, &flag_place, CUdeviceptr{64}), CUDA_SUCCESS);
+    EXPECT_EQ(flag_of_many, 0u) << attribute;
+  }
   // Kernels see pinned and registered memory.
   EXPECT_EQ(step(nullptr, reinterpret_cast<CUdeviceptr>(registered.data()), 4, 1, 9), CUDA_SUCCESS);
   EXPECT_EQ(call("cuCtxSynchronize"), CUDA_SUCCESS);

@@ -43,7 +43,7 @@ const Limit limits[] = {
     {"type", [](Arguments &a) { packed(a, 15); }, [](Arguments &a) { packed(a, 16); }},
     {"least rank", [](Arguments &a) { a.rank = 1; }, [](Arguments &a) { a.rank = 0; }},
     {"greatest rank", [](Arguments &a) { a.rank = 5; }, [](Arguments &a) { a.rank = 6; }},
-    {"address", [](Arguments &a) { a.address = 16; }, [](Arguments &a) { a.address = 0; }},
+    {"address", [](Arguments &a) { a.address = 0; }, [](Arguments &a) { a.address = 8; }},
     {"alignment", [](Arguments &a) { a.address += 16; }, [](Arguments &a) { a.address += 8; }},
     {"alignment with interleave", [](Arguments &a) { interleave(a, 2), a.address += 32; },
      [](Arguments &a) { interleave(a, 2), a.address += 16; }},

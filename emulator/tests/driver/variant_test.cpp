@@ -87,6 +87,46 @@ TEST(Variants, PageableAccess) {
   EXPECT_EQ(fixed[0], 7u);
 }
 
+/// Linux keeps a mapping in parts where advice about it differs, as numpy's about huge pages does.
+TEST(Variants, PageableAccessAcrossAMappingInTwoParts) {
+  constexpr size_t page = 4096, bytes = 1024;
+  auto *pages =
+      static_cast<uint8_t *>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(madvise(pages + page, page, MADV_DONTFORK), 0);
+  std::fill_n(pages, 2 * page, uint8_t{7});
+  {
+    const Own own(ats);
+    const Array<uint8_t> out{std::vector<uint8_t>(bytes)};
+    const std::string text = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry copy(.param .u64 from, .param .u64 to) {
+  .reg .pred %p<2>; .reg .b64 %rd<4>;
+  .shared .align 128 .b8 tile[1024];
+  .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [from];
+  ld.param.u64 %rd2, [to];
+  mbarrier.init.shared.b64 [bar], 1;
+  fence.mbarrier_init.release.cluster;
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 1024;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 1024, [bar];
+wait:
+  mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;
+  @!%p1 bra wait;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd2], [tile], 1024;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+  ret;
+}
+)";
+    EXPECT_EQ(launch(kernel(text, "copy"), {}, {}, 0, pages + page - bytes / 2, out.address), CUDA_SUCCESS);
+    EXPECT_EQ(out.values(), std::vector<uint8_t>(bytes, 7));
+  }
+  munmap(pages, 2 * page);
+}
+
 TEST(Variants, OtherDevicesDoNotReachIt) {
   const Own own(usual);
   std::vector<unsigned> values(32, 20);
