@@ -158,7 +158,7 @@ for preset in "${presets[@]}"; do
       options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=OFF "-DFA_BINDINGS=$(bindings_of quick)")
       targets=(--target src/all tools/all examples/all tests/all bindings/all fa_emulator_builds)
       ;;
-    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # not in quickstart.sh
+    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DEMU_OPTIMISE=all -DFA_KERNELS=embed) ;; # not in quickstart.sh
     ci)
       options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON "-DFA_BINDINGS=$(bindings_of ci)")
       if [ -s "$logs/quick.passed" ] && [ "$(state_of_sources)" = "$(cat "$logs/quick.passed")" ]; then

@@ -3,7 +3,7 @@
 #
 #   fa_emulator_levels   those besides the first: v3 and v4, or none
 #   emu_optimised        the targets that are optimised, by EMU_OPTIMISE
-#   emu_built            the builds that programs' targets ask for, by EMU_OPTIMISE
+#   emu_built            the builds that are made and installed, by EMU_OPTIMISE
 set(fa_emulator_levels)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND EMU_HWCAPS AND NOT EMU_SANITIZE)
   set(fa_emulator_levels v3 v4)

@@ -1,4 +1,10 @@
-# Packages of a build: packaging/wheel.sh makes a Python wheel, `cpack --config <build>/CPackConfig.cmake` a .deb.
+# Packages of a build: packaging/wheel.sh makes a Python wheel, `cpack --config <build>/CPackConfig.cmake` a .deb. They are for any
+# CPU, so that a build for this machine's alone makes none.
+if(NOT fa_emulator IN_LIST emu_built)
+  install(CODE "message(FATAL_ERROR \"A package needs the builds for every CPU: configure with -DEMU_OPTIMISE=all\")"
+          COMPONENT wheel EXCLUDE_FROM_ALL)
+  return()
+endif()
 
 # The contents of the wheel of packaging/wheel.sh: the library and fa-emu in a folder of the Python package.
 file(CONFIGURE OUTPUT VERSION CONTENT "@PROJECT_VERSION@\n" @ONLY)
@@ -6,11 +12,7 @@ set(emu_wheel COMPONENT wheel EXCLUDE_FROM_ALL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/python/ DESTINATION . ${emu_wheel} PATTERN __pycache__ EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/../LICENSE ${CMAKE_CURRENT_BINARY_DIR}/VERSION
         DESTINATION . ${emu_wheel})
-install(TARGETS fa_emulator LIBRARY DESTINATION fa_emu/emulator NAMELINK_SKIP ${emu_wheel})
-foreach(level IN LISTS fa_emulator_levels)
-  install(TARGETS fa_emulator_${level} LIBRARY DESTINATION fa_emu/emulator/glibc-hwcaps/x86-64-${level} NAMELINK_SKIP
-                                               ${emu_wheel})
-endforeach()
+fa_emulator_install(fa_emu/emulator ${emu_wheel})
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fa-emu ${CMAKE_CURRENT_BINARY_DIR}/fa-emu-timeline DESTINATION fa_emu/emulator ${emu_wheel})
 
 # The Debian package fa-emu.
