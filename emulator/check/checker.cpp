@@ -2,7 +2,11 @@
 #include "check/checker.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
+
+#include "memory/windows.h"
 
 namespace fa::emu::check {
 namespace {
@@ -46,7 +50,7 @@ void Checker::cta_begins(Cta &cta) {
   mbarriers_.begin();
   marks_.clear();
   warps_.resize(warps);
-  for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin();
+  for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin(), warp.begun = 0;
   products_.assign(warpgroup_of(cta.warps.back()) + 1, {});
 }
 
@@ -73,6 +77,10 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
     case Class::tensor_wait_load:
     case Class::tensor_wait_store:
       return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
+    case Class::fence:
+      return global_.fence({&warp, agent_of(warp), 0, pc, false, &instruction, nullptr, &what}, mask);
+    case Class::mbarrier_init_fence:
+      return mbarriers_.fence(agent_of(warp));
     case Class::tensor_fence_before:
       return clocks_.tensor_fence_before(agent_of(warp));
     case Class::tensor_fence_after:
@@ -102,13 +110,64 @@ void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
 }
 
 void Checker::access(Warp &warp, const Instruction &instruction, const Access &access) {
-  Counting::access(warp, instruction, access);
   uint32_t pc = pc_of(instruction);
+  if (access.kind == AccessKind::read && access.async_proxy)
+    return global_.use_map({&warp, agent_of(warp), 0, pc, false, &instruction, &access, &classes_[pc]});
+  Counting::access(warp, instruction, access);
+  const bool several = (access.mask & (access.mask - 1)) != 0 && access.space != ptx::Space::local;
+  if (access.digest && several) check_lanes(warp, instruction, access);
   if (access.space == ptx::Space::shared) return shared_access(warp, instruction, access);
   if (access.space != ptx::Space::global) return;
-  bool strong = access.kind == AccessKind::atomic || classes_[pc].what == Class::strong_access;
-  Accessor who{&warp, agent_of(warp), 0, pc, strong, &instruction, &access};
+  Accessor who{&warp, agent_of(warp), 0, pc, classes_[pc].scope != Scope::none, &instruction, &access, &classes_[pc]};
   global_.access(who, access);
+}
+
+/// The blocks of a cluster begin at one time or another; a barrier of the cluster, or news of a block, says that it
+/// has.
+void Checker::check_begun(const Accessor &who, const Access &access) {
+  uint32_t &begun = warps_[who.agent].begun;
+  for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
+    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const uint32_t rank = static_cast<uint32_t>(access.address[lane]) >> memory::rank_shift;
+    if (rank == who.warp->cta->rank || rank >= who.warp->cta->cluster->ctas.size() || begun >> rank & 1) continue;
+    begun |= 1u << rank;
+    bool known = false;
+    for (uint32_t other = rank * warps_per_cta_; other < (rank + 1) * warps_per_cta_; other++)
+      known |= clocks_.reaches(who.agent, other, 1) || clocks_.has_reached(who.agent, other);
+    if (known) continue;
+    checks_->reporter.report(Violation::remote_access, *who.warp, who.pc, no_pc, static_cast<int>(lane), [&] {
+      return "accesses " + shared_place(static_cast<uint32_t>(access.address[lane])) +
+             ", which may not have begun yet: no barrier of the cluster is in between";
+    });
+  }
+}
+
+/// Of lanes of one store that store to one place, one wins: which of them is left open.
+void Checker::check_lanes(Warp &warp, const Instruction &instruction, const Access &access) {
+  if (access.mask == all_lanes) {
+    uint32_t rises = 0;
+    for (uint32_t lane = 1; lane < lanes; lane++) rises += access.address[lane - 1] < access.address[lane];
+    if (rises == lanes - 1) return;
+  }
+  constexpr uint32_t places = 64;
+  std::array<uint8_t, places> lane_at;
+  lane_at.fill(lanes);
+  for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
+    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint32_t place = static_cast<uint32_t>(access.address[lane] * 0x9e3779b97f4a7c15u >> 58);
+    while (lane_at[place] != lanes && access.address[lane_at[place]] != access.address[lane])
+      place = (place + 1) % places;
+    const uint32_t other = std::exchange(lane_at[place], static_cast<uint8_t>(lane));
+    if (other == lanes ||
+        access.digest(warp, instruction, lane, nullptr) == access.digest(warp, instruction, other, nullptr))
+      continue;
+    const uint32_t pc = pc_of(instruction);
+    checks_->reporter.report(Violation::lane_race, warp, pc, pc, static_cast<int>(lane), [&] {
+      return "lanes " + std::to_string(other) + " and " + std::to_string(lane) +
+             " store different values to one place, of which either may stay";
+    });
+    return;
+  }
 }
 
 void Checker::shared_access(Warp &warp, const Instruction &instruction, const Access &seen) {
@@ -119,7 +178,8 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   // and before its end.
   if (what == Class::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
   bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
-  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access};
+  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access, &classes_[pc]};
+  if (warp.cta->cluster->ctas.size() > 1) check_begun(who, access);
   // A flag: whoever reads it afterwards knows the accesses before it.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
@@ -134,6 +194,13 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
+  if (classes_[pc].makes != Making::no)
+    for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
+      const uint64_t mbarrier = access.address[std::countr_zero(rest)];
+      classes_[pc].makes == Making::init ? mbarriers_.makes(who.agent, pc, mbarrier) : mbarriers_.ends(mbarrier);
+    }
+  if (access.kind == AccessKind::async_issue_write && access.async_proxy && access.key != 0)
+    mbarriers_.used_by_proxy(warp, pc, access.key);
   // Bytes that arrive at an mbarrier carry the clock of their sender, and order none of its other accesses.
   if (access.kind == AccessKind::async_issue_write && access.key != 0)
     clocks_.signals(access.key, {}, clocks_.progress_of(who.agent));
@@ -249,8 +316,11 @@ void Checker::lanes_meet(Warp &warp, uint32_t mask) {
   clocks_.meet(agent_of(warp), mask, warp.live);
 }
 
-void Checker::proxy_fence(Warp &warp, const Instruction &, uint32_t mask) {
+void Checker::proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) {
   clocks_.proxy_fence(agent_of(warp), mask, warp.live);
+  if (classes_[pc_of(instruction)].what == Class::map_fence) return global_.map_fence(agent_of(warp));
+  mbarriers_.fence_of_proxy(agent_of(warp));
+  if (!classes_[pc_of(instruction)].shared_only) global_.proxy_fence();
 }
 
 }  // namespace fa::emu::check

@@ -64,6 +64,7 @@ class Checker : public Counting {
   struct WarpChecks {
     Registers registers;
     InFlight copies;
+    uint32_t begun = 0;  // blocks of the cluster that it knows to have begun, a bit each
   };
 
   /// The knowledge of a warp, and how far it and others had come.
@@ -74,6 +75,8 @@ class Checker : public Counting {
   uint32_t agent_of(const Warp &warp) const;
   uint32_t pc_of(const Instruction &instruction) const;
   void shared_access(Warp &warp, const Instruction &instruction, const Access &access);
+  void check_begun(const Accessor &who, const Access &access);
+  void check_lanes(Warp &warp, const Instruction &instruction, const Access &access);
   void read_unwritten(const Accessor &who, const Access &access, uint32_t address);
   void read_unwritten_row(const Accessor &who, uint32_t address);
   void forget_missing(const Accessor &who, const Access &access);

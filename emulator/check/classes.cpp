@@ -24,6 +24,22 @@ Classified tensor_class(const ptx::Opcode &opcode) {
   return {};
 }
 
+/// .sys and no scope at all are as wide as the device.
+Scope scope_of(const ptx::Opcode &opcode) {
+  return opcode.has("cta") ? Scope::cta : opcode.has("cluster") ? Scope::cluster : Scope::gpu;
+}
+
+/// Memory order of ld, st, atom, red and fences.
+void set_order(const ptx::Opcode &opcode, Classified &what) {
+  const bool atomic = opcode.name == "atom" || opcode.name == "red";
+  const bool both = opcode.has("acq_rel");
+  const bool reduces = opcode.name == "cp" && opcode.has("reduce");
+  if (what.what != Class::strong_access && what.what != Class::fence && !atomic && !reduces) return;
+  what.scope = reduces ? Scope::gpu : scope_of(opcode);
+  what.acquires = both || opcode.has("acquire");
+  what.releases = both || opcode.has("release");
+}
+
 Classified classify(const ptx::Module &module, const ptx::Function &function, const ptx::Instruction &instruction) {
   const ptx::Opcode &opcode = module.opcodes[instruction.opcode];
   if (opcode.name == "mov") return {Class::move};
@@ -34,6 +50,10 @@ Classified classify(const ptx::Module &module, const ptx::Function &function, co
     if (opcode.has("wait_all")) return {Class::copy_wait, -1};
   }
   if (opcode.name == "mbarrier") return {Class::mbarrier};
+  if (opcode.name == "membar" && !opcode.has("proxy")) return {Class::fence};
+  if (opcode.name == "fence" && opcode.has("mbarrier_init")) return {Class::mbarrier_init_fence};
+  if (opcode.name == "fence" && opcode.has("tensormap::generic")) return {Class::map_fence};
+  if (opcode.name == "fence" && !opcode.has("proxy")) return {Class::fence};
   if (opcode.name == "tcgen05") return tensor_class(opcode);
   if (opcode.name == "wgmma") {
     if (opcode.has("mma_async")) return {Class::wgmma};
@@ -72,6 +92,11 @@ std::vector<Classified> classify(const Program &program) {
       one = classify(*program.module, function, function.instructions[i]);
       one.matrix = opcode.name == "ldmatrix" && opcode.has("m8n8");
       one.loads = one.matrix || opcode.name == "ld";
+      if (opcode.name == "mbarrier" && opcode.has("init")) one.makes = Making::init;
+      if (opcode.name == "mbarrier" && opcode.has("inval")) one.makes = Making::inval;
+      one.constant = opcode.name == "ld" && opcode.has("nc");
+      one.shared_only = opcode.has("shared::cta") || opcode.has("shared::cluster");
+      set_order(opcode, one);
       one.spread = spread_of(opcode, function.operands_of(function.instructions[i]));
     }
   }

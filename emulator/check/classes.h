@@ -25,7 +25,17 @@ enum class Class : uint8_t {
   tensor_fence_before,
   tensor_fence_after,
   strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
+  fence,          // fence.acq_rel, fence.sc, membar
+  mbarrier_init_fence,
+  map_fence,  // fence.proxy.tensormap
 };
+
+/// Whether it makes an mbarrier (init), or ends one (inval).
+enum class Making : uint8_t { no, init, inval };
+
+/// For whom a strong access or a fence orders memory; none: a weak access. The device's holds for all of the system
+/// here.
+enum class Scope : uint8_t { none, cta, cluster, gpu };
 
 /// The result of an instruction with sources that nobody has written: see spread.h.
 enum class Spread : uint8_t {
@@ -43,10 +53,15 @@ enum class Spread : uint8_t {
 
 struct Classified {
   Class what = Class::other;
-  int32_t groups = 0;   // of waits: how many may stay in flight
+  int32_t groups = 0;  // of waits: how many may stay in flight
+  Making makes = Making::no;
   bool vector = false;  // ld, st of a vector in shared memory
   bool loads = false;   // ld, ldmatrix: brings values into registers that may be uninitialised
   bool matrix = false;  // ldmatrix
+  Scope scope = Scope::none;
+  bool acquires = false, releases = false;  // by itself; .relaxed and .volatile need a fence for it
+  bool constant = false;                    // ld.global.nc: of data that nobody writes while the kernel runs
+  bool shared_only = false;                 // fence.proxy of shared memory alone
   Spread spread = Spread::counts;
 };
 

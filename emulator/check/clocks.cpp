@@ -33,6 +33,7 @@ void Clocks::begin(uint32_t warps) {
   released_.clear();
   completions_.clear();
   arrived_.clear();
+  fences_.clear();
   warps_ = warps;
 }
 
@@ -160,10 +161,43 @@ void Clocks::release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key)
 
 void Clocks::acquire(uint32_t agent, uint64_t key) {
   auto found = released_.find(key);
+  if (found != released_.end()) learn(agents_[agent], found->second);
+}
+
+void Clocks::learn(Agent &self, const Released &released) {
+  join(self.known, released.known);
+  join(self.fenced, released.fenced);
+  join(self.reached, released.reached);
+}
+
+void Clocks::Released::join(const Released &other) {
+  check::join(known, other.known);
+  check::join(fenced, other.fenced);
+  check::join(reached, other.reached);
+}
+
+void Clocks::fence(uint32_t agent, uint32_t mask, uint32_t live, uint32_t block, bool wide) {
+  Agent &self = agents_[agent];
+  if (block >= fences_.size()) fences_.resize(block + 1);
+  Fences &fences = fences_[block];
+  learn(self, fences.read[false]);
+  if (wide) learn(self, fences.read[true]);
+  Released released{self.known, self.fenced, self.reached};
+  join(released.known, agent, own(self, mask, live));
+  fences.released[false].join(released);
+  if (wide) fences.released[true].join(released);
+  self.now++;
+}
+
+void Clocks::acquire_at_fence(uint32_t block, uint64_t key, bool wide) {
+  auto found = released_.find(key);
   if (found == released_.end()) return;
-  join(agents_[agent].known, found->second.known);
-  join(agents_[agent].fenced, found->second.fenced);
-  join(agents_[agent].reached, found->second.reached);
+  if (block >= fences_.size()) fences_.resize(block + 1);
+  fences_[block].read[wide].join(found->second);
+}
+
+void Clocks::release_of_fence(uint32_t block, uint64_t key, bool wide) {
+  if (block < fences_.size()) released_[key].join(fences_[block].released[wide]);
 }
 
 void Clocks::proxy_fence(uint32_t agent, uint32_t mask, uint32_t live) {

@@ -59,6 +59,11 @@ class Clocks {
 
   /// Whether the agent knows of anything that the other one's warp did at that clock or later.
   bool reaches(uint32_t agent, uint32_t other, uint32_t clock) const;
+  /// Whether it knows that the other one's warp has run at all.
+  bool has_reached(uint32_t agent, uint32_t other) const {
+    const KnownOfAll &reached = agents_[agent].reached;
+    return other < reached.size() && reached[other].reaches(1);
+  }
   /// The same for tensor memory: with tcgen05.fence on both sides. Completions need the later one only.
   bool reaches_tensor(uint32_t agent, uint32_t other, uint32_t clock) const;
   /// Whether those who have arrived at the key's mbarrier know of it.
@@ -68,6 +73,12 @@ class Clocks {
   void meet(uint32_t agent, uint32_t mask, uint32_t live);
   void release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   void acquire(uint32_t agent, uint64_t key);
+  /// A fence, and relaxed accesses around it: what the block has read of keys before the fence its agent knows behind
+  /// it, and what the block writes to keys behind it releases all before the fence. A barrier of the block may be
+  /// between a fence and such an access, which may be another thread's. wide: it orders memory for other blocks, too.
+  void fence(uint32_t agent, uint32_t mask, uint32_t live, uint32_t block, bool wide);
+  void acquire_at_fence(uint32_t block, uint64_t key, bool wide);
+  void release_of_fence(uint32_t block, uint64_t key, bool wide);
   void proxy_fence(uint32_t agent, uint32_t mask, uint32_t live);
   void tensor_fence_before(uint32_t agent);
   void tensor_fence_after(uint32_t agent) { agents_[agent].tensor = agents_[agent].known; }
@@ -93,6 +104,15 @@ class Clocks {
 
   using Matrix = std::array<std::array<uint32_t, 32>, 32>;
 
+  struct Released {
+    KnownOfAll known, fenced, reached;
+    void join(const Released &other);
+  };
+  /// Of a block's fences and relaxed accesses, [1] of those that are wide.
+  struct Fences {
+    Released released[2], read[2];
+  };
+
   struct Agent {
     uint32_t now = 1;
     uint32_t met = 0;  // all lanes know of all accesses up to this clock
@@ -102,13 +122,12 @@ class Clocks {
     std::vector<uint32_t> tensor_fences;  // clocks of tcgen05.fence::before_thread_sync
     std::unique_ptr<Matrix> lanes;  // [lane][other]: the clock up to which it knows; made by the first partial meeting
   };
-  struct Released {
-    KnownOfAll known, fenced, reached;
-  };
 
+  void learn(Agent &self, const Released &released);
   Known own(const Agent &agent, uint32_t mask, uint32_t live) const;
 
   std::vector<Agent> agents_;
+  std::vector<Fences> fences_;  // by block
   uint32_t warps_ = 0;
   std::unordered_map<uint64_t, Released> released_;
   std::unordered_map<uint64_t, uint32_t> completions_;

@@ -8,7 +8,7 @@
 namespace fa::emu::check {
 namespace {
 
-void join(ClusterClocks &into, const ClusterClocks &from) {
+void join_clocks(ClusterClocks &into, const ClusterClocks &from) {
   for (auto [cluster, clock] : from) {
     uint32_t &known = into[cluster];
     known = std::max(known, clock);
@@ -23,7 +23,31 @@ uint64_t common_address(const Access &access) {
   return first;
 }
 
+bool covers(const ClusterClocks &known, const GlobalEpoch &epoch) {
+  auto found = known.find(epoch.cluster);
+  return found != known.end() && epoch.cluster_clock <= found->second;
+}
+
+/// f(address) for each address that lanes of the access name: flags.
+template <class F>
+void each_flag(const Accessor &who, const Access &access, F &&f) {
+  if (uint64_t flag = common_address(access)) return f(flag);
+  // Relaxed additions of lanes to many addresses are not meant to order anything.
+  if (access.kind == AccessKind::atomic && !who.what->acquires && !who.what->releases) return;
+  for (uint32_t rest = access.mask; rest; rest &= rest - 1) f(access.address[std::countr_zero(rest)]);
+}
+
+/// Keys of Clocks for flags between the warps of a block, apart from those between blocks.
+uint64_t key_inside(uint64_t flag, uint32_t rank) {
+  return flag | uint64_t{rank + 1} << 48;
+}
+
 }  // namespace
+
+void ClusterKnowledge::join(const ClusterKnowledge &other) {
+  join_clocks(known, other.known);
+  join_clocks(fenced, other.fenced);
+}
 
 void GlobalShadow::Page::refine() {
   uint32_t parts = granule == 16 ? 4 : 2;
@@ -43,37 +67,105 @@ void GlobalShadow::Page::refine() {
   cells = std::move(finer);
 }
 
-void GlobalShadow::release(uint64_t address, const ClusterClocks &known) {
+void GlobalShadow::release(uint64_t address, const ClusterKnowledge &knowledge) {
   Shard &shard = shards_[address / page_bytes % shards_.size()];
   std::lock_guard lock(shard.mutex);
-  join(shard.released[address], known);
+  shard.released[address].join(knowledge);
 }
 
-void GlobalShadow::acquire(uint64_t address, ClusterClocks &known) {
+void GlobalShadow::acquire(uint64_t address, ClusterKnowledge &knowledge) {
   Shard &shard = shards_[address / page_bytes % shards_.size()];
   std::lock_guard lock(shard.mutex);
   auto found = shard.released.find(address);
-  if (found != shard.released.end()) join(known, found->second);
+  if (found != shard.released.end()) knowledge.join(found->second);
 }
 
 void GlobalMemory::begin(const Cluster &cluster) {
   cluster_ = static_cast<uint32_t>(cluster.number) + 1;
   clock_ = 1;
   warps_per_cta_ = static_cast<uint32_t>(cluster.ctas[0].warps.size());
-  known_.clear();
+  known_ = {};
+  fences_.clear();
+  maps_.clear();
+}
+
+void GlobalMemory::acquire(const Accessor &who, uint64_t flag) {
+  const uint32_t rank = who.agent / warps_per_cta_;
+  const bool wide = who.what->scope >= Scope::cluster, widest = who.what->scope >= Scope::gpu;
+  if (who.what->acquires) {
+    clocks_.acquire(who.agent, key_inside(flag, rank));
+    if (wide) clocks_.acquire(who.agent, flag);
+    if (widest) shadow_.acquire(flag, known_);
+  } else {
+    clocks_.acquire_at_fence(rank, key_inside(flag, rank), false);
+    if (wide) clocks_.acquire_at_fence(rank, flag, true);
+    if (widest) shadow_.acquire(flag, fences_[rank].read);
+  }
+}
+
+void GlobalMemory::release(const Accessor &who, uint32_t mask, uint64_t flag) {
+  const uint32_t rank = who.agent / warps_per_cta_;
+  const bool wide = who.what->scope >= Scope::cluster, widest = who.what->scope >= Scope::gpu;
+  if (who.what->releases) {
+    clocks_.release(who.agent, mask, who.warp->live, key_inside(flag, rank));
+    if (wide) clocks_.release(who.agent, mask, who.warp->live, flag);
+    if (!widest) return;
+    known_.known[cluster_] = clock_++;
+    shadow_.release(flag, known_);
+  } else {
+    clocks_.release_of_fence(rank, key_inside(flag, rank), false);
+    if (wide) clocks_.release_of_fence(rank, flag, true);
+    auto found = fences_.find(rank);
+    if (widest && found != fences_.end()) shadow_.release(flag, found->second.released);
+  }
+}
+
+void GlobalMemory::fence(const Accessor &who, uint32_t mask) {
+  const uint32_t rank = who.agent / warps_per_cta_;
+  clocks_.fence(who.agent, mask, who.warp->live, rank, who.what->scope >= Scope::cluster);
+  if (who.what->scope < Scope::gpu) return;
+  Fences &own = fences_[rank];
+  known_.join(own.read);
+  own.read = {};
+  known_.known[cluster_] = clock_++;
+  own.released = known_;
+}
+
+void GlobalMemory::map_fence(uint32_t agent) {
+  known_.known[cluster_] = clock_++;
+  maps_[agent / warps_per_cta_] = known_.known;
+}
+
+void GlobalMemory::use_map(const Accessor &who) {
+  const uint64_t address = who.access->address[std::countr_zero(who.access->mask)];
+  const uint32_t offset = static_cast<uint32_t>(address % GlobalShadow::page_bytes);
+  const uint32_t bytes = std::min(who.access->bytes, static_cast<uint32_t>(GlobalShadow::page_bytes) - offset);
+  const auto seen = maps_.find(who.agent / warps_per_cta_);
+  GlobalShadow::Held held(shadow_);
+  for (const GlobalCell *cell : held.page(address / GlobalShadow::page_bytes).cells_of(offset, bytes)) {
+    const GlobalEpoch &write = cell->write;
+    if (write.cluster == 0 || (seen != maps_.end() && covers(seen->second, write))) continue;
+    shadow_.reporter.report(Violation::missing_proxy_fence, *who.warp, who.pc, write.pc, -1, [&] {
+      return "a copy goes by a tensor map that " + shadow_.reporter.line(write.pc) +
+             " has changed, without a fence.proxy.tensormap::generic.acquire by its block since";
+    });
+    return;
+  }
+}
+
+void GlobalMemory::proxy_fence() {
+  known_.known[cluster_] = clock_++;
+  known_.fenced = known_.known;
 }
 
 void GlobalMemory::access(Accessor who, const Access &access) {
   bool reads = access.kind == AccessKind::read || access.kind == AccessKind::async_issue_read;
   bool writes = access.kind == AccessKind::write || access.kind == AccessKind::async_issue_write;
   bool updates = access.kind == AccessKind::atomic;
+  if (access.kind == AccessKind::async_land) return land(access);
   if (!reads && !writes && !updates) return;
-  // Communication goes through one address: additions of lanes to many addresses are not meant to order anything.
-  uint64_t flag = who.strong ? common_address(access) : 0;
-  if (flag && !writes) {
-    clocks_.acquire(who.agent, flag);
-    shadow_.acquire(flag, known_);
-  }
+  const bool strong = who.what->scope != Scope::none;
+  if (strong && !writes) each_flag(who, access, [&](uint64_t flag) { acquire(who, flag); });
   {
     const Clocks::View view = clocks_.view(who.agent);
     GlobalShadow::Held held(shadow_);
@@ -86,10 +178,7 @@ void GlobalMemory::access(Accessor who, const Access &access) {
       for (; who.lane < lanes.first + lanes.count; who.lane++) access_alone(who, access, held);
     }
   }
-  if (!flag || reads) return;
-  clocks_.release(who.agent, access.mask, who.warp->live, flag);
-  known_[cluster_] = clock_++;
-  shadow_.release(flag, known_);
+  if (strong && !reads) each_flag(who, access, [&](uint64_t flag) { release(who, access.mask, flag); });
 }
 
 /// Through the rules for each cell, which report.
@@ -113,20 +202,84 @@ GlobalEpoch GlobalMemory::now(const Accessor &who) const {
           who.pc,
           static_cast<uint16_t>(who.agent),
           static_cast<uint8_t>(who.lane),
-          who.strong,
+          static_cast<uint8_t>(static_cast<uint8_t>(who.what->scope) & 3),
+          who.access->async_proxy,
+          who.access->kind == AccessKind::async_issue_write,
           whole_cell};
 }
 
+/// The narrowest scope that holds a warp of this cluster and the other access.
+Scope GlobalMemory::least_scope(const GlobalEpoch &other, uint32_t agent) const {
+  if (other.cluster != cluster_) return Scope::gpu;
+  return other.agent / warps_per_cta_ == agent / warps_per_cta_ ? Scope::cta : Scope::cluster;
+}
+
+/// Two strong accesses, each of a scope that holds both, are no race.
+bool GlobalMemory::both_strong(const GlobalEpoch &other, uint32_t agent, uint8_t scope) const {
+  if (other.scope == 0 || scope == 0) return false;
+  return std::min(other.scope, scope) >= static_cast<uint8_t>(least_scope(other, agent));
+}
+
 bool GlobalMemory::knows(const Accessor &who, const GlobalEpoch &epoch) const {
-  if (epoch.cluster == 0 || (epoch.strong && who.strong)) return true;
+  if (epoch.cluster == 0 || both_strong(epoch, who.agent, static_cast<uint8_t>(who.what->scope))) return true;
   if (epoch.cluster == cluster_) return clocks_.knows(who.agent, who.lane, epoch.agent, 1u << epoch.lane, epoch.clock);
-  if (known_.empty()) return false;
-  auto found = known_.find(epoch.cluster);
-  return found != known_.end() && epoch.cluster_clock <= found->second;
+  return covers(known_.known, epoch);
+}
+
+/// Of a write that comes before: whether the async proxy may not see it yet.
+bool GlobalMemory::unfenced(const Accessor &who, const GlobalEpoch &write) const {
+  return who.access->async_proxy && write.cluster != 0 && !write.async && !covers(known_.fenced, write);
+}
+
+/// Reads that need more than order of the write before them.
+void GlobalMemory::check_source(const Accessor &who, const GlobalEpoch &write, uint64_t address) {
+  const auto describe = [&](const char *does, const char *lacks) {
+    char place[32];
+    std::snprintf(place, sizeof place, "0x%llx", static_cast<unsigned long long>(address));
+    return std::string(does) + " global memory at " + place + ", which " + shadow_.reporter.line(write.pc) + " wrote" +
+           lacks;
+  };
+  if (who.what->constant && write.cluster != 0)
+    shadow_.reporter.report(Violation::constant_written, *who.warp, who.pc, write.pc, static_cast<int>(who.lane), [&] {
+      return describe("reads by ld.global.nc",
+                      " in the same kernel: .nc is for data that nothing writes while it runs");
+    });
+  if (unfenced(who, write) && knows(who, write))
+    shadow_.reporter.report(Violation::missing_proxy_fence, *who.warp, who.pc, write.pc, static_cast<int>(who.lane),
+                            [&] { return describe("the async proxy reads", ", without a fence.proxy.async between"); });
+}
+
+/// A bulk store is over: who waits for it knows.
+void GlobalMemory::land(const Access &access) {
+  GlobalShadow::Held held(shadow_);
+  const uint64_t begin = access.address[std::countr_zero(access.mask)], end = begin + access.bytes;
+  for (uint64_t address = begin; address < end;) {
+    constexpr uint64_t page_bytes = GlobalShadow::page_bytes;
+    const uint64_t part_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    held.page(address / page_bytes)
+        .visit(static_cast<uint32_t>(address % page_bytes), static_cast<uint32_t>(part_end - address),
+               [&](GlobalCell &cell) {
+                 if (cell.write.cluster == cluster_) cell.write.pending = false;
+               });
+    address = part_end;
+  }
+}
+
+/// Nobody may touch what a bulk store writes before it is waited for, not even its thread.
+void GlobalMemory::check_pending(const Accessor &who, GlobalCell &cell, uint64_t address, const char *does) {
+  if (!cell.write.pending || !knows(who, cell.write)) return;
+  shadow_.reporter.report(Violation::pending_copy, *who.warp, who.pc, cell.write.pc, static_cast<int>(who.lane), [&] {
+    char place[32];
+    std::snprintf(place, sizeof place, "0x%llx", static_cast<unsigned long long>(address));
+    return std::string(does) + " global memory at " + place + ", which the bulk copy of " +
+           shadow_.reporter.line(cell.write.pc) + " still writes: nothing has waited for it";
+  });
 }
 
 void GlobalMemory::read(const Accessor &who, GlobalCell &cell, uint64_t address) {
+  check_pending(who, cell, address, "reads");
   if (!knows(who, cell.write)) conflict(who, cell.write, address, "reads", "wrote");
+  check_source(who, cell.write, address);
   GlobalEpoch epoch = now(who);
   for (GlobalEpoch &slot : cell.reads) {
     bool own = slot.cluster == cluster_ && slot.agent == epoch.agent && slot.lane == epoch.lane;
@@ -138,6 +291,7 @@ void GlobalMemory::read(const Accessor &who, GlobalCell &cell, uint64_t address)
 
 void GlobalMemory::write(const Accessor &who, GlobalCell &cell, uint64_t address) {
   const GlobalEpoch &last = cell.write;
+  check_pending(who, cell, address, "writes");
   // One instruction may write a place from several lanes.
   bool same = last.cluster == cluster_ && last.agent == who.agent && last.pc == who.pc;
   if (!same && !knows(who, last)) conflict(who, last, address, "writes", "wrote", who.stores_the_same());

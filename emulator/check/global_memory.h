@@ -1,5 +1,6 @@
 // Races on global memory, between clusters above all. One shadow a launch, of the pages that are touched; clusters know
-// of each other through strong accesses (atomics, .acquire, .volatile and the like) to the same address.
+// of each other through strong accesses to the same address: a release that an acquire reads, or relaxed accesses
+// (atomics among them) with a fence before the one that writes and behind the one that reads, of scopes that hold both.
 #pragma once
 
 #include <array>
@@ -22,8 +23,10 @@ struct GlobalEpoch {
   uint32_t pc = 0;
   uint16_t agent = 0;
   uint8_t lane = 0;
-  bool strong : 1 = false;
-  uint8_t share : 7 = whole_cell;
+  uint8_t scope : 2 = 0;        // Scope of a strong access
+  uint8_t async : 1 = false;    // of the async proxy
+  uint8_t pending : 1 = false;  // a write in flight
+  uint8_t share : 4 = whole_cell;
 
   uint32_t lanes() const {
     const uint32_t count = share == whole_cell ? 1 : 16u >> share;
@@ -42,6 +45,12 @@ struct GlobalCell {
 
 /// Clocks of clusters, by their number plus 1.
 using ClusterClocks = std::unordered_map<uint32_t, uint32_t>;
+
+/// Accesses that come before; and of them, those with a proxy fence behind them.
+struct ClusterKnowledge {
+  ClusterClocks known, fenced;
+  void join(const ClusterKnowledge &other);
+};
 
 class GlobalShadow {
  public:
@@ -66,6 +75,12 @@ class GlobalShadow {
       return false;
     }
     void refine();
+    /// The cells that have some of its bytes.
+    std::vector<const GlobalCell *> cells_of(uint32_t offset, uint32_t bytes) const {
+      std::vector<const GlobalCell *> result;
+      for (uint32_t at = offset / granule; at <= (offset + bytes - 1) / granule; at++) result.push_back(&cells[at]);
+      return result;
+    }
   };
   /// A page, locked until another one is.
   class Held {
@@ -89,8 +104,8 @@ class GlobalShadow {
     uint64_t number_ = 0;
     Page *page_ = nullptr;
   };
-  void release(uint64_t address, const ClusterClocks &known);
-  void acquire(uint64_t address, ClusterClocks &known);
+  void release(uint64_t address, const ClusterKnowledge &knowledge);
+  void acquire(uint64_t address, ClusterKnowledge &knowledge);
 
   Reporter &reporter;
 
@@ -98,7 +113,7 @@ class GlobalShadow {
   struct Shard {
     std::mutex mutex;
     std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;
-    std::unordered_map<uint64_t, ClusterClocks> released;
+    std::unordered_map<uint64_t, ClusterKnowledge> released;
   };
   std::array<Shard, 64> shards_;
 };
@@ -110,8 +125,19 @@ class GlobalMemory {
   void begin(const Cluster &cluster);
   /// who.lane is ignored: all lanes of the access.
   void access(Accessor who, const Access &access);
+  void fence(const Accessor &who, uint32_t mask);
+  /// fence.proxy of the async proxy, for global memory.
+  void proxy_fence();
+  /// fence.proxy.tensormap; and a tensor map of global memory that a copy goes by.
+  void map_fence(uint32_t agent);
+  void use_map(const Accessor &who);
 
  private:
+  /// A block's relaxed reads since its last fence, and what its last fence releases.
+  struct Fences {
+    ClusterKnowledge read, released;
+  };
+
   /// Lanes from `first` on that access a cell together, a share each; of one lane, all of its bytes.
   struct Lanes {
     uint32_t first = 0, count = 1, share = whole_cell;
@@ -124,6 +150,14 @@ class GlobalMemory {
                        GlobalShadow::Held &held);
   void access_alone(const Accessor &who, const Access &access, GlobalShadow::Held &held);
   GlobalEpoch now(const Accessor &who) const;
+  void acquire(const Accessor &who, uint64_t flag);
+  void release(const Accessor &who, uint32_t mask, uint64_t flag);
+  Scope least_scope(const GlobalEpoch &other, uint32_t agent) const;
+  bool both_strong(const GlobalEpoch &a, uint32_t agent, uint8_t scope) const;
+  bool unfenced(const Accessor &who, const GlobalEpoch &write) const;
+  void land(const Access &access);
+  void check_pending(const Accessor &who, GlobalCell &cell, uint64_t address, const char *does);
+  void check_source(const Accessor &who, const GlobalEpoch &write, uint64_t address);
   bool knows(const Accessor &who, const GlobalEpoch &epoch) const;
   void read(const Accessor &who, GlobalCell &cell, uint64_t address);
   void write(const Accessor &who, GlobalCell &cell, uint64_t address);
@@ -135,7 +169,9 @@ class GlobalMemory {
   uint32_t cluster_ = 0;  // its number plus 1
   uint32_t clock_ = 1;
   uint32_t warps_per_cta_ = 1;
-  ClusterClocks known_;
+  ClusterKnowledge known_;
+  std::unordered_map<uint32_t, Fences> fences_;       // by block
+  std::unordered_map<uint32_t, ClusterClocks> maps_;  // changes of tensor maps that a block sees
 };
 
 }  // namespace fa::emu::check

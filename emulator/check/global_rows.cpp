@@ -16,11 +16,11 @@ GlobalMemory::Lanes GlobalMemory::together(const Access &access, uint32_t left, 
 }
 
 bool GlobalMemory::in_order(const Clocks::View &view, const GlobalEpoch &now, const GlobalEpoch &before) const {
-  if (before.cluster == 0 || (before.strong && now.strong)) return true;
+  if (before.cluster == 0 || both_strong(before, view.agent, now.scope)) return true;
   if (before.cluster != cluster_) {
-    if (known_.empty()) return false;
-    auto found = known_.find(before.cluster);
-    return found != known_.end() && before.cluster_clock <= found->second;
+    if (known_.known.empty()) return false;
+    auto found = known_.known.find(before.cluster);
+    return found != known_.known.end() && before.cluster_clock <= found->second;
   }
   if (before.agent != view.agent) return view.covers(before.agent, before.lanes(), before.clock);
   if (before.clock <= view.met) return true;
@@ -67,9 +67,11 @@ bool GlobalMemory::access_together(const Clocks::View &view, const Accessor &who
   if ((offset | bytes) % page.granule || (lanes.share != whole_cell && page.granule != 16)) return false;
   const bool reads = access.kind == AccessKind::read || access.kind == AccessKind::async_issue_read;
   GlobalEpoch epoch = now(who);
-  epoch.share = lanes.share & 127;
+  epoch.share = lanes.share & 15;
   for (uint32_t at = offset; at < offset + bytes; at += page.granule) {
     GlobalCell &cell = page.cells[at / page.granule];
+    if (cell.write.pending) return false;
+    if (reads && cell.write.cluster != 0 && (who.what->constant || who.access->async_proxy)) return false;
     if (!(reads ? quick_read(view, epoch, cell) : quick_write(view, epoch, cell))) return false;
   }
   return true;

@@ -25,4 +25,24 @@ void Mbarriers::ends_phase(const Warp &warp, uint32_t pc, uint64_t key) {
   found->second.clear();
 }
 
+void Mbarriers::fence(uint32_t agent) {
+  for (auto &[key, made] : made_)
+    if (made.agent == agent) made.fenced = true;
+}
+
+void Mbarriers::fence_of_proxy(uint32_t agent) {
+  for (auto &[key, made] : made_)
+    if (made.agent == agent || clocks_.reaches(agent, made.agent, made.clock)) made.fenced = true;
+}
+
+void Mbarriers::used_by_proxy(const Warp &warp, uint32_t pc, uint64_t key) {
+  auto found = made_.find(key);
+  if (found == made_.end() || found->second.fenced) return;
+  found->second.fenced = true;  // one report
+  reporter_.report(Violation::mbarrier_fence, warp, pc, found->second.pc, -1, [&] {
+    return "the async proxy is to signal the mbarrier that " + reporter_.line(found->second.pc) +
+           " initialises, with neither fence.mbarrier_init nor fence.proxy.async between";
+  });
+}
+
 }  // namespace fa::emu::check

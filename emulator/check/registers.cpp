@@ -116,7 +116,7 @@ void Registers::touch(const Program &program, uint32_t pc, const Classified &wha
     for (const RegisterUse &use : uses)
       if (!use.write && touched[use.reg].written > source.written) source = touched[use.reg];
     for (const RegisterUse &use : uses)
-      if (use.write) touched[use.reg] = {source.written, 0, source.pc};
+      if (use.write) touched[use.reg] = {source.written, 0, source.pc, touched[use.reg].multiplied, pc};
     return;
   }
   for (const RegisterUse &use : uses) {
@@ -143,11 +143,14 @@ void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
   for (const RegisterUse &use : uses) {
     if (use.reg >= touched.size() || !keeps(program, pc, use)) continue;
     const Touch &one = touched[use.reg];
+    // A copy may come behind the fence, but not without one since the last wgmma of its register.
+    bool copied = one.copied_pc != no_pc && one.multiplied > fences_;
     bool written = one.written > fences_, read = one.read > fences_;
-    if (!written && !(read && is_accumulator(use.reg))) continue;
-    reporter.report(Violation::missing_wgmma_fence, warp, pc, one.pc, -1, [&] {
-      return "uses register " + program.function_at(pc).register_name(use.reg) + ", which " + reporter.line(one.pc) +
-             (written ? " writes" : " reads") + ", without a wgmma.fence between";
+    if (!written && !copied && !(read && is_accumulator(use.reg))) continue;
+    const uint32_t other = copied && !written ? one.copied_pc : one.pc;
+    reporter.report(Violation::missing_wgmma_fence, warp, pc, other, -1, [&] {
+      return "uses register " + program.function_at(pc).register_name(use.reg) + ", which " + reporter.line(other) +
+             (written || copied ? " writes" : " reads") + ", without a wgmma.fence between";
     });
   }
 }
@@ -167,8 +170,12 @@ void Registers::loaded() {
 }
 
 void Registers::issue(const Program &program, uint32_t pc) {
+  std::vector<Touch> &touched = last_->touched;
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (!keeps(program, pc, use)) continue;
+    if (use.reg >= touched.size()) touched.resize(use.reg + 1);
+    touched[use.reg].multiplied = fences_ + 1;
+    touched[use.reg].copied_pc = no_pc;
     Pending &operand = pending(use.reg);
     operand.pc = pc;
     operand.result |= use.write;
@@ -191,7 +198,7 @@ void Registers::wait(size_t groups) {
 void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what) {
   if (what.what == Class::wgmma) return;  // accumulators may be shared by wgmma in a row
   const Program &program = *warp.cta->launch->program;
-  if (what.what == Class::move) return copy_pending(program, pc);
+  if (what.what == Class::move) return copy_pending(reporter, warp, pc);
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= pending_.size() || pending_[use.reg].users == 0) continue;
     const Pending &operand = pending_[use.reg];
@@ -212,7 +219,8 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
 }
 
 /// A copy of the result of a load or a wgmma is in flight as long as the result is.
-void Registers::copy_pending(const Program &program, uint32_t pc) {
+void Registers::copy_pending(Reporter &reporter, const Warp &warp, uint32_t pc) {
+  const Program &program = *warp.cta->launch->program;
   std::span<const RegisterUse> uses = uses_of(program, pc);
   for (const RegisterUse &to : uses)
     if (to.write && to.reg < pending_.size() && pending_[to.reg].copy) overwrite_copy(to.reg);
@@ -220,6 +228,14 @@ void Registers::copy_pending(const Program &program, uint32_t pc) {
     if (from.write || from.reg >= pending_.size() || pending_[from.reg].users == 0) continue;
     const Pending source = pending_[from.reg];
     if (!source.result) continue;
+    if (!source.loaded && !source.copy)
+      reporter.report(Violation::serialised, warp, pc, source.pc, -1, [&] {
+        return "copies register " + program.function_at(pc).register_name(from.reg) + ", a result of the wgmma of " +
+               reporter.line(source.pc) +
+               ", which no wgmma.wait_group has waited for: ptxas makes the copy wait for the product, so that "
+               "products "
+               "are serialised; the PTX ISA leaves it undefined";
+      });
     for (const RegisterUse &to : uses) {
       if (!to.write) continue;
       Pending &copy = pending(to.reg);

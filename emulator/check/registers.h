@@ -53,7 +53,9 @@ class Registers {
   /// The last write and read of a register, by the number of wgmma.fences before, plus 1; 0: none.
   struct Touch {
     uint32_t written = 0, read = 0;
-    uint32_t pc = 0;  // of the later one
+    uint32_t pc = 0;             // of the later one
+    uint32_t multiplied = 0;     // by a wgmma, the last time
+    uint32_t copied_pc = no_pc;  // of a copy to it since
   };
   /// Where an uninitialised value comes from: a load, or the first use of a register.
   struct Origin {
@@ -106,7 +108,7 @@ class Registers {
   uint32_t lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const;
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
-  void copy_pending(const Program &program, uint32_t pc);
+  void copy_pending(Reporter &reporter, const Warp &warp, uint32_t pc);
   void overwrite_copy(uint32_t reg);
   std::vector<uint32_t> &group_of(uint32_t reg);
   void use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg);

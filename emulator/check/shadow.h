@@ -28,7 +28,8 @@ struct Cell {
   uint32_t readers = 0;             // since: number of a set of them in Shadow; 0: none
   uint32_t pending_pc = 0;
   uint16_t pending_reads = 0;
-  uint16_t pending_writes : 15 = 0;  // more than one only of reductions
+  uint16_t pending_writes : 14 = 0;  // more than one only of reductions
+  uint16_t mbarrier : 1 = false;     // there is one, not invalidated
   uint16_t pending_reduces : 1 = 0;  // they are reductions
 };
 

@@ -46,7 +46,7 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
     case AccessKind::async_issue_read:
       return each([&](Cell &cell, uint32_t at) { issue_read(accessor, cell, at, async_proxy); });
     case AccessKind::async_issue_write:
-      return each([&](Cell &cell, uint32_t at) { issue_write(accessor, shadow, cell, at); });
+      return each([&](Cell &cell, uint32_t at) { issue_write(accessor, shadow, cell, at, async_proxy); });
     case AccessKind::async_land:
       return each([&](Cell &cell, uint32_t) { land(accessor, shadow, cell, async_proxy); });
     case AccessKind::async_end_read:
@@ -79,6 +79,7 @@ void SharedMemory::read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_
 
 void SharedMemory::write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
   check_pending(who, cell, address, true);
+  check_mbarrier(who, cell, address, "writes");
   // One instruction may write a place from several lanes.
   bool same = cell.write_agent == who.agent && cell.write_pc == who.pc && cell.write_clock == clocks_.now(who.agent);
   if (cell.write_clock && !same) check_order(who, cell, address, "writes");
@@ -95,24 +96,33 @@ void SharedMemory::write(const Accessor &who, Shadow &shadow, Cell &cell, uint32
 void SharedMemory::issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy) {
   check_pending(who, cell, address, false);
   check_written(who, cell, address, "asynchronously reads");
-  bool unfenced = async_proxy && cell.generic && cell.write_clock &&
-                  !clocks_.knows_fenced(who.agent, cell.write_agent, cell.write_lane, cell.write_clock);
-  if (unfenced)
-    reporter_.report(Violation::missing_proxy_fence, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
-      return "the async proxy reads " + shared_place(address) + ", which " +
-             name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
-             ", without a fence.proxy.async between";
-    });
+  if (unfenced(who, cell, async_proxy)) report_unfenced(who, cell, address, "reads");
   cell.pending_reads++;
   cell.pending_pc = who.pc;
 }
 
-void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
+/// Whether the async proxy may come before a generic write.
+bool SharedMemory::unfenced(const Accessor &who, const Cell &cell, bool async_proxy) const {
+  return async_proxy && cell.generic && cell.write_clock &&
+         !clocks_.knows_fenced(who.agent, cell.write_agent, cell.write_lane, cell.write_clock);
+}
+
+void SharedMemory::report_unfenced(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
+  reporter_.report(Violation::missing_proxy_fence, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
+    return std::string("the async proxy ") + does + " " + shared_place(address) + ", which " +
+           name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
+           ", without a fence.proxy.async between";
+  });
+}
+
+void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address, bool async_proxy) {
   check_pending(who, cell, address, true);
+  check_mbarrier(who, cell, address, "asynchronously writes");
   if (who.strong)
     check_written(who, cell, address, "asynchronously reduces");
   else if (cell.write_clock)
     check_order(who, cell, address, "asynchronously writes");
+  if (!who.strong && unfenced(who, cell, async_proxy)) report_unfenced(who, cell, address, "writes");
   check_readers(who, shadow, cell, address);
   shadow.forget_reads(cell);
   cell.pending_writes = who.strong && cell.pending_reduces ? cell.pending_writes + 1 : 1;
@@ -146,6 +156,17 @@ void SharedMemory::check_pending(const Accessor &who, Cell &cell, uint32_t addre
            ", which the asynchronous operation of " + reporter_.line(cell.pending_pc) + " still " +
            (written ? "writes" : "reads") + ": nothing has waited for it";
   });
+}
+
+/// Until mbarrier.inval its memory is for nothing else.
+void SharedMemory::check_mbarrier(const Accessor &who, Cell &cell, uint32_t address, const char *does) {
+  const Making makes = who.what ? who.what->makes : Making::no;
+  if (cell.mbarrier && makes != Making::inval)
+    reporter_.report(Violation::mbarrier_reuse, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
+      return (makes == Making::init ? "makes an mbarrier of " : std::string(does) + " ") + shared_place(address) +
+             ", which is one already (" + reporter_.line(cell.write_pc) + "), with no mbarrier.inval between";
+    });
+  cell.mbarrier = makes == Making::init;
 }
 
 void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <vector>
 
+#include "check/classes.h"
 #include "check/clocks.h"
 #include "check/reporter.h"
 #include "check/shadow.h"
@@ -23,7 +24,8 @@ struct Accessor {
   bool strong = false;  // an atomic, an access that is meant to communicate, or an asynchronous reduction
   const Instruction *instruction = nullptr;  // of plain stores
   const Access *access = nullptr;
-  bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
+  const Classified *what = nullptr;  // of instructions that run; null: of completions
+  bool *unwritten = nullptr;         // where to note that some bytes were never written, rather than to report it
   /// Whether the lane stores the value that is there already.
   bool stores_the_same() const {
     return access && access->digest &&
@@ -68,11 +70,14 @@ class SharedMemory {
   void read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy);
-  void issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
+  void issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address, bool async_proxy);
+  bool unfenced(const Accessor &who, const Cell &cell, bool async_proxy) const;
+  void report_unfenced(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
   void land(const Accessor &who, Shadow &shadow, Cell &cell, bool async_proxy);
   void end_read(const Accessor &who, Shadow &shadow, Cell &cell);
 
   void check_remote(const Cta &cta, const Cell &cell, uint32_t address);
+  void check_mbarrier(const Accessor &who, Cell &cell, uint32_t address, const char *does);
   void check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
   void check_order(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
   void check_readers(const Accessor &who, Shadow &shadow, const Cell &cell, uint32_t address);

@@ -21,7 +21,7 @@ class SharedMemory::Quick {
   }
 
   bool write(Cell &cell) {
-    if (cell.pending_writes || cell.pending_reads) return false;
+    if (cell.pending_writes || cell.pending_reads || cell.mbarrier) return false;
     const bool same = cell.write_agent == view_.agent && cell.write_pc == pc_ && cell.write_clock == view_.now;
     if ((!same && !write_in_order(cell)) || !readers_in_order(cell)) return false;
     shadow_->forget_reads(cell);
@@ -39,16 +39,15 @@ class SharedMemory::Quick {
 
   bool issue_read(Cell &cell, bool async_proxy) {
     if (!cell.initialised || cell.pending_writes || cell.shared_out || !write_in_order(cell)) return false;
-    const bool unfenced = async_proxy && cell.generic && cell.write_clock &&
-                          !view_.covers_fenced(cell.write_agent, 1u << cell.write_lane, cell.write_clock);
-    if (unfenced) return false;
+    if (unfenced(cell, async_proxy)) return false;
     cell.pending_reads++;
     cell.pending_pc = pc_;
     return true;
   }
 
-  bool issue_write(Cell &cell) {
-    if (cell.pending_writes || cell.pending_reads || cell.shared_out || !write_in_order(cell) ||
+  bool issue_write(Cell &cell, bool async_proxy) {
+    if (unfenced(cell, async_proxy)) return false;
+    if (cell.pending_writes || cell.pending_reads || cell.mbarrier || cell.shared_out || !write_in_order(cell) ||
         !readers_in_order(cell))
       return false;
     shadow_->forget_reads(cell);
@@ -81,6 +80,11 @@ class SharedMemory::Quick {
   }
 
  private:
+  bool unfenced(const Cell &cell, bool async_proxy) const {
+    return async_proxy && cell.generic && cell.write_clock &&
+           !view_.covers_fenced(cell.write_agent, 1u << cell.write_lane, cell.write_clock);
+  }
+
   /// Whether each lane's access comes after those of an epoch to the same bytes.
   bool in_order(uint32_t agent, uint32_t of_lanes, uint32_t share, uint32_t clock) const {
     if (agent != view_.agent) return view_.covers(agent, of_lanes, clock);
@@ -207,7 +211,7 @@ SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Acces
     }
     return Lanes{};
   };
-  if (who.strong) return each([](Cell &) { return false; });
+  if (who.strong || (who.what && who.what->makes != Making::no)) return each([](Cell &) { return false; });
   switch (access.kind) {
     case AccessKind::read:
       return each([&](Cell &cell) { return quick.read(cell); });
@@ -218,7 +222,7 @@ SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Acces
     case AccessKind::async_issue_read:
       return each([&](Cell &cell) { return quick.issue_read(cell, access.async_proxy); });
     case AccessKind::async_issue_write:
-      return each([&](Cell &cell) { return quick.issue_write(cell); });
+      return each([&](Cell &cell) { return quick.issue_write(cell, access.async_proxy); });
     case AccessKind::async_land:
       return each([&](Cell &cell) { return quick.land(cell, access.async_proxy); });
     case AccessKind::async_end_read:

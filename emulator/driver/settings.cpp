@@ -123,6 +123,18 @@ Severity severity(const char *name, std::vector<std::string> &errors) {
   return Severity::error;
 }
 
+/// The order in which blocks begin, as the variable says, or else the seed.
+Starts starts(uint64_t seed, std::vector<std::string> &errors) {
+  std::string_view text = variable("FA_EMU_STARTS");
+  if (text.empty()) return seed % 8 == 5 ? Starts::reversed : seed % 8 == 6 ? Starts::shuffled : Starts::ascending;
+  if (text == "reversed") return Starts::reversed;
+  if (text == "shuffled") return Starts::shuffled;
+  if (text != "ascending")
+    errors.push_back("FA_EMU_STARTS=" + std::string(text) +
+                     " is not an order of blocks: ascending, reversed or shuffled");
+  return Starts::ascending;
+}
+
 Settings read() {
   Settings result;
   auto &errors = result.errors;
@@ -135,6 +147,7 @@ Settings read() {
   result.suppression_file = variable("FA_EMU_SUPPRESS");
   if (!result.suppression_file.empty()) result.suppressions = read_suppressions(result.suppression_file, errors);
   result.run.seed = number("FA_EMU_SEED", 0, errors);
+  result.run.starts = starts(result.run.seed, errors);
   result.run.threads = static_cast<uint32_t>(number("FA_EMU_THREADS", 0, errors));
   result.run.timeout = seconds("FA_EMU_TIMEOUT", errors);
   result.run.progress = seconds("FA_EMU_PROGRESS", errors);

@@ -22,6 +22,11 @@
 //                                     (warnings) or 12 (formal)
 //   FA_EMU_SUPPRESS file              findings that are left out: see driver/suppressions.h
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
+//   FA_EMU_STARTS   reversed          the order in which the blocks of a grid begin: ascending, reversed, or shuffled,
+//   which
+//                                     varies with the seed. CUDA promises none, and GPUs mostly go up. By default up;
+//                                     of every eight seeds one reverses it (5, 13, ...) and one shuffles it (6, 14,
+//                                     ...)
 //   FA_EMU_THREADS  2                 threads of the host for a launch. By default all cores; one under a seed, and one
 //                                     where checks watch blocks that exchange data (atomics, strong accesses), so that
 //                                     every run is the same

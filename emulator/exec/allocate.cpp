@@ -106,11 +106,10 @@ void cover_all(const Bits &live, uint32_t at, std::vector<Interval> &intervals) 
       intervals[w * 64 + static_cast<size_t>(__builtin_ctzll(rest))].cover(at);
 }
 
-/// Keeps the rows of late writes until they have landed, wherever control may go before. Gives the instructions whose
-/// results something uses on such a way.
-std::vector<uint32_t> cover_late(const AllocationInput &input, const std::vector<Block> &blocks,
-                                 std::vector<Interval> &intervals) {
-  std::vector<uint32_t> used_early;
+/// Keeps the rows of late writes until they have landed, wherever control may go before. Finds the instructions whose
+/// results something uses on such a way, and copies of accumulators there.
+void cover_late(const AllocationInput &input, const std::vector<Block> &blocks, std::vector<Interval> &intervals,
+                Allocation &result) {
   std::vector<bool> landing(input.code.size()), late(input.registers.size());
   for (uint32_t at : input.landings) landing[at] = true;
   auto uses_late = [&](uint32_t first, uint32_t last) {
@@ -118,10 +117,17 @@ std::vector<uint32_t> cover_late(const AllocationInput &input, const std::vector
       if (late[input.uses[u].reg]) return true;
     return false;
   };
+  std::vector<bool> accumulator(input.registers.size()), late_copy(input.code.size());
+  auto find_copies = [&](uint32_t from, uint32_t last) {
+    for (auto copy = std::lower_bound(input.copies.begin(), input.copies.end(), from);
+         copy != input.copies.end() && *copy <= last; ++copy)
+      for (uint32_t u = input.first_use[*copy]; u < input.first_use[*copy + 1]; u++)
+        if (!input.uses[u].write && accumulator[input.uses[u].reg]) late_copy[*copy] = true;
+  };
   for (size_t first = 0, end = 0; first < input.late.size(); first = end) {
     uint32_t at = input.late[first].at;
     while (end < input.late.size() && input.late[end].at == at) end++;
-    for (size_t i = first; i < end; i++) late[input.late[i].reg] = !input.late[i].accumulates;
+    for (size_t i = first; i < end; i++) (input.late[i].accumulates ? accumulator : late)[input.late[i].reg] = true;
     bool used = false;
     Interval reach;
     std::vector<bool> seen(blocks.size());
@@ -138,6 +144,7 @@ std::vector<uint32_t> cover_late(const AllocationInput &input, const std::vector
       reach.cover(stop);
       uint32_t after = start == at ? start + 1 : start;
       if (!used && after <= stop) used = uses_late(after, stop);
+      find_copies(after, stop);
       if (landing[stop]) continue;
       for (uint32_t next : block.next)
         if (!seen[next]) seen[next] = true, starts.push_back(blocks[next].first);
@@ -145,14 +152,15 @@ std::vector<uint32_t> cover_late(const AllocationInput &input, const std::vector
     for (size_t i = first; i < end; i++) {
       intervals[input.late[i].reg].cover(reach.first);
       intervals[input.late[i].reg].cover(reach.last);
-      late[input.late[i].reg] = false;
+      late[input.late[i].reg] = accumulator[input.late[i].reg] = false;
     }
-    if (used) used_early.push_back(at);
+    if (used) result.used_early.push_back(at);
   }
-  return used_early;
+  for (uint32_t copy : input.copies)
+    if (late_copy[copy]) result.late_copies.push_back(copy);
 }
 
-std::vector<Interval> intervals_of(const AllocationInput &input, std::vector<uint32_t> &used_early) {
+std::vector<Interval> intervals_of(const AllocationInput &input, Allocation &result) {
   std::vector<Interval> intervals(input.registers.size());
   for (uint32_t at = 0; at < input.code.size(); at++)
     for (uint32_t u = input.first_use[at]; u < input.first_use[at + 1]; u++) intervals[input.uses[u].reg].cover(at);
@@ -162,7 +170,7 @@ std::vector<Interval> intervals_of(const AllocationInput &input, std::vector<uin
     cover_all(block.in, block.first, intervals);
     cover_all(block.out, block.end - 1, intervals);
   }
-  used_early = cover_late(input, blocks, intervals);
+  cover_late(input, blocks, intervals, result);
   return intervals;
 }
 
@@ -196,7 +204,7 @@ uint32_t row_bytes(ptx::Type type) {
 Allocation allocate(const AllocationInput &input) {
   Allocation result;
   result.slots.resize(input.registers.size());
-  std::vector<Interval> intervals = intervals_of(input, result.used_early);
+  std::vector<Interval> intervals = intervals_of(input, result);
   std::vector<ptx::Index> order;
   for (ptx::Index reg = 0; reg < intervals.size(); reg++)
     if (intervals[reg].first != UINT32_MAX) order.push_back(reg);

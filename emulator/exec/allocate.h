@@ -25,6 +25,7 @@ struct AllocationInput {
   std::span<const ptx::Type> registers;
   std::span<const LateWrite> late;     // by instruction
   std::span<const uint32_t> landings;  // instructions after which all late writes are done
+  std::span<const uint32_t> copies;    // instructions that copy registers, in their order
   std::span<const std::vector<uint32_t>> tables;
 };
 
@@ -32,7 +33,8 @@ struct AllocationInput {
 struct Allocation {
   std::vector<Slot> slots;
   uint32_t frame_bytes = 0;
-  std::vector<uint32_t> used_early;  // instructions whose late writes, but for accumulators, are used before a landing
+  std::vector<uint32_t> used_early;   // instructions whose late writes, but for accumulators, are used before a landing
+  std::vector<uint32_t> late_copies;  // copies that may read an accumulator before a landing, in their order
 };
 
 Allocation allocate(const AllocationInput &input);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "exec/allocate.h"
+#include "exec/late_copy.h"
 #include "exec/special.h"
 #include "exec/target.h"
 #include "memory/windows.h"
@@ -238,6 +240,13 @@ void Builder::finish_function(uint32_t number, size_t first_list) {
   input.tables = program_->tables;
   input.late = late_;
   input.landings = landings_;
+  std::vector<uint32_t> copies;
+  if (!late_.empty()) {
+    const auto &instructions = module_->functions[share.function].instructions;
+    for (uint32_t i = 0; i < instructions.size(); i++)
+      if (module_->opcodes[instructions[i].opcode].name == "mov") copies.push_back(i);
+  }
+  input.copies = copies;
   Allocation allocation = allocate(input);
   share.frame_bytes = allocation.frame_bytes;
   for (uint32_t at : allocation.used_early) program_->code[first_ + at].lands_at_once = true;
@@ -252,11 +261,21 @@ void Builder::finish_function(uint32_t number, size_t first_list) {
     if (instruction.flow == Flow::call) settle(program_->calls[instruction.target].pointer);
   }
   for (size_t i = first_list; i < program_->lists.size(); i++) settle(program_->lists[i]);
+  wait_in_late_copies(allocation.late_copies);
   count_straight_lines();
   if (!options_.observed) return;
   for (size_t i = 0; i + 1 < first_use_.size(); i++)
     program_->first_use.push_back(static_cast<uint32_t>(program_->uses.size()) + first_use_[i]);
   program_->uses.insert(program_->uses.end(), uses_.begin(), uses_.end());
+}
+
+void Builder::wait_in_late_copies(const std::vector<uint32_t> &copies) {
+  for (uint32_t at : copies) {
+    Instruction &copy = program_->code[first_ + at];
+    copy.target = static_cast<uint32_t>(program_->late_copies.size());
+    program_->late_copies.push_back(std::exchange(copy.run, copy_late_result));
+    copy.flow = Flow::pausing;
+  }
 }
 
 /// From the last instruction of the function back to the first.

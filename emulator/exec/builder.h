@@ -71,6 +71,7 @@ class Builder {
   void decode_function(uint32_t number);
   void decode(const ptx::Function &function, uint32_t number);
   void finish_function(uint32_t number, size_t first_list);
+  void wait_in_late_copies(const std::vector<uint32_t> &copies);
   void count_straight_lines();
 
   std::shared_ptr<const ptx::Module> module_;

@@ -19,6 +19,16 @@ uint32_t same_members(const Warp &warp, const Instruction &instruction, uint32_t
   return mask & same;
 }
 
+void outside_its_mask(const Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t members) {
+  Launch &launch = *warp.cta->launch;
+  if (!launch.options.check) return;
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "lanes %08x execute it with the member mask %08x, which lacks lanes %08x of them: undefined", mask,
+                members, mask & ~members);
+  launch.findings.add(Violation::member_mask, warp, instruction, std::countr_zero(mask & ~members), text);
+}
+
 void partly_guarded(const Warp &warp, const Instruction &instruction, uint32_t missing) {
   fault(warp, instruction, FaultKind::divergence, std::countr_zero(missing),
         "a lane that should take part in a .sync instruction is guarded off");

@@ -94,6 +94,11 @@ const ViolationClass &class_of(Violation what) {
       {"unwaited-load", Severity::formal},
       {"unwaited-store", Severity::formal},
       {"cluster-request"},
+      {"constant-written"},
+      {"member-mask"},
+      {"mbarrier-fence", Severity::formal},
+      {"mbarrier-reuse"},
+      {"serialised", Severity::formal},
   };
   return classes[static_cast<size_t>(what)];
 }

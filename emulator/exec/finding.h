@@ -47,6 +47,11 @@ enum class Violation : uint8_t {
   unwaited_load,     // of tcgen05.ld's results, for which the hardware waits by itself
   unwaited_store,    // of tcgen05.st, before a tcgen05.ld of the same lanes
   cluster_request,   // clusterlaunchcontrol after one has failed
+  constant_written,  // ld.global.nc of data that the kernel writes
+  member_mask,       // of a .sync instruction, without the lane that executes it
+  mbarrier_fence,    // a new mbarrier that the async proxy may not see
+  mbarrier_reuse,    // memory of an mbarrier that is not invalidated
+  serialised,        // a copy of a wgmma's result, for which ptxas waits
 };
 
 /// Its name in suppressions, JSON and summaries, and its severity.

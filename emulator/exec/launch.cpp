@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "exec/helpers.h"
@@ -47,6 +49,13 @@ uint32_t thread_count(const Launch &launch) {
   return static_cast<uint32_t>(std::min<uint64_t>(threads, launch.cluster_count()));
 }
 
+void shuffle_starts(Launch &launch) {
+  launch.shuffled.resize(launch.cluster_count());
+  std::iota(launch.shuffled.begin(), launch.shuffled.end(), uint64_t{0});
+  std::mt19937_64 random(launch.options.seed);
+  std::shuffle(launch.shuffled.begin(), launch.shuffled.end(), random);
+}
+
 /// Takes the place of a fault that one warp has.
 Fault timeout_of(const Launch &launch) {
   Fault result;
@@ -86,12 +95,17 @@ void LaunchShape::first_block(uint64_t n, uint32_t (&id)[3]) const {
   }
 }
 
+uint64_t Launch::cluster_at(uint64_t place) const {
+  if (!shuffled.empty()) return shuffled[place];
+  return options.starts == Starts::reversed ? cluster_count() - 1 - place : place;
+}
+
 std::optional<uint64_t> Launch::take_cluster() {
-  for (uint64_t number = next_cluster; number < cluster_count();) {
-    if (!next_cluster.compare_exchange_weak(number, number + 1)) continue;
+  for (uint64_t place = next_cluster; place < cluster_count();) {
+    if (!next_cluster.compare_exchange_weak(place, place + 1)) continue;
     trigger(cluster_size());
     ended_clusters++;
-    return number;
+    return cluster_at(place);
   }
   return {};
 }
@@ -103,6 +117,7 @@ void Launch::trigger(uint64_t blocks) {
 std::optional<Fault> run(Launch &launch) {
   launch.begun = std::chrono::steady_clock::now();
   launch.next_progress = launch.options.progress;
+  if (launch.options.starts == Starts::shuffled) shuffle_starts(launch);
   std::optional<Fault> first;
   auto work = [&] {
     try {

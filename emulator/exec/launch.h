@@ -34,10 +34,14 @@ struct LaunchShape {
   void first_block(uint64_t n, uint32_t (&id)[3]) const;
 };
 
+/// In which order the clusters of a grid begin. CUDA promises none; GPUs mostly go by their numbers.
+enum class Starts : uint8_t { ascending, reversed, shuffled };
+
 /// How to run; the same for all launches of a process.
 struct RunOptions {
-  uint32_t threads = 0;   // of the host; 0: as many as there are cores, or one where results depend on who is first
-  uint64_t seed = 0;      // 0: in order; else schedules and landings vary with it
+  uint32_t threads = 0;  // of the host; 0: as many as there are cores, or one where results depend on who is first
+  uint64_t seed = 0;     // 0: in order; else schedules and landings vary with it
+  Starts starts = Starts::ascending;
   bool check = false;     // decode for and attach the checks
   bool count = false;     // decode for and attach memory counters
   double timeout = 0;     // seconds after which a launch fails; 0: none
@@ -110,15 +114,18 @@ struct Launch {
   uint64_t cta_count() const { return cluster_count() * cluster_size(); }
   double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
   bool all_begun() const { return next_cluster >= cluster_count(); }
+  /// The number of the cluster that begins as this one of all.
+  uint64_t cluster_at(uint64_t place) const;
   /// Takes a cluster that has not begun out of the grid: its number, or nothing where none is left.
   std::optional<uint64_t> take_cluster();
   /// This many more blocks have let dependents start, or ended without.
   void trigger(uint64_t blocks);
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
-  std::atomic<uint64_t> next_cluster{0};
-  std::atomic<uint64_t> ended_clusters{0};  // those that were taken out of the grid among them
-  std::atomic<uint64_t> executed{0};        // warp instructions
+  std::atomic<uint64_t> next_cluster{0};       // place in the order in which they begin
+  std::vector<uint64_t> shuffled;              // cluster numbers in that order; empty: options.starts says it
+  std::atomic<uint64_t> ended_clusters{0};     // those that were taken out of the grid among them
+  std::atomic<uint64_t> executed{0};           // warp instructions
   std::atomic<uint64_t> resident{0};
   std::atomic<uint64_t> own_progress{0};  // where progress is null
   std::atomic<uint64_t> triggers{0};      // blocks, see trigger

@@ -67,6 +67,7 @@ struct Program {
   std::vector<Slot> lists;
   std::vector<std::vector<uint32_t>> tables;  // targets of brx.idx
   std::vector<CallSite> calls;
+  std::vector<Handler> late_copies;  // of copies that wait for a wgmma first (exec/late_copy.h), by Instruction::target
   std::vector<ProgramFunction> functions;  // [0]: the entry
   std::vector<RowBlock> constants;
   std::vector<WarpRow> warp_rows;

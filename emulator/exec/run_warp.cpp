@@ -163,7 +163,10 @@ class Loop {
     for (uint32_t rest = mask; rest;) {
       uint32_t members = 0;
       uint32_t part = same_members(warp_, instruction, rest, members);
-      if constexpr (observed) cluster_.observer->instruction(warp_, instruction, part);
+      if constexpr (observed) {
+        if (part & ~members) outside_its_mask(warp_, instruction, part, members);
+        cluster_.observer->instruction(warp_, instruction, part);
+      }
       instruction.run(warp_, instruction, part);
       rest &= ~part;
     }

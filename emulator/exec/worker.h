@@ -78,8 +78,8 @@ class Worker {
       launch_.resident -= size;
       return false;
     }
-    uint64_t number = launch_.next_cluster++;
-    if (number >= launch_.cluster_count()) {
+    uint64_t place = launch_.next_cluster++;
+    if (place >= launch_.cluster_count()) {
       leave();
       return false;
     }
@@ -89,7 +89,7 @@ class Worker {
     } else {
       resident_.push_back(std::make_unique<Cluster>());
     }
-    resident_.back()->begin(launch_, number);
+    resident_.back()->begin(launch_, launch_.cluster_at(place));
     return true;
   }
 

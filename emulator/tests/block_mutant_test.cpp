@@ -13,6 +13,7 @@ using emulated::launch;
 /// flag: block 0 hands 32 words to block 1 through a flag. 1 nobody waits, 2 nothing is released, 3 both write a word.
 /// cluster: blocks of a pair read the other one's shared memory. 1 no barrier before, 2 none at the end,
 /// 3 the same where only block 1 reads.
+/// begun: blocks of a pair store into each other's shared memory. 1 no barrier before.
 /// signal: block 1 stores into block 0 and arrives at its mbarrier. 1 block 0 does not wait, 2 a second arrival, 3 the
 /// arrival comes before the store.
 /// phases: warp 0 ends phase after phase, which warp 1 waits for. 1 it does not wait for warp 1.
@@ -122,6 +123,26 @@ read:
 done:
   ret;
 }
+.visible .entry begun(.param .u64 words, .param .u32 fault) .reqnctapercluster 2 {
+  .reg .pred %p<3>; .reg .b32 %r<9>;
+  .shared .align 8 .b8 tile[128];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %cluster_ctarank;
+  xor.b32 %r4, %r3, 1;
+  mov.u32 %r5, tile;
+  mad.lo.u32 %r6, %r2, 4, %r5;
+  setp.eq.u32 %p1, %r1, 1;
+  @%p1 bra store;
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+store:
+  mapa.shared::cluster.u32 %r7, %r6, %r4;
+  st.shared::cluster.u32 [%r7], %r2;
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ret;
+}
 .visible .entry signal(.param .u64 words, .param .u32 fault) .reqnctapercluster 2 {
   .reg .pred %p<8>; .reg .b32 %r<14>; .reg .b64 %rd<9>;
   .shared .align 8 .b8 tile[128];
@@ -209,8 +230,8 @@ std::string run(const Run &what, int fault) {
   return emulated::report_of(text, what.kernel, {what.blocks}, {what.threads}, fault);
 }
 
-constexpr Run neighbour{"neighbour", 1, 128}, cluster{"cluster", 2, 32}, signal_{"signal", 2, 32},
-    phases{"phases", 1, 64};
+constexpr Run neighbour{"neighbour", 1, 128}, cluster{"cluster", 2, 32}, begun{"begun", 2, 32},
+    signal_{"signal", 2, 32}, phases{"phases", 1, 64};
 
 TEST(Block, CleanTwin) {
   EXPECT_EQ(run(neighbour, 0), "");
@@ -266,6 +287,13 @@ TEST(Cluster, NoBarrierAtTheEnd) {
 }
 TEST(Cluster, NoBarrierAfterABlockThatReads) {
   expect_report(run(cluster, 3), "that block may have ended before|which has ended");
+}
+
+TEST(Begun, CleanTwin) {
+  EXPECT_EQ(run(begun, 0), "");
+}
+TEST(Begun, NoBarrierBeforeAStore) {
+  expect_report(run(begun, 1), "which may not have begun yet");
 }
 
 TEST(Signal, CleanTwin) {

@@ -9,10 +9,10 @@ using emulated::launch;
 
 /// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
 /// 2 its source is written again too early, 3 no proxy fence, 4 nothing commits it, 5 a copy of its results is used
-/// before the wait, 6 none, where cp.async brings the zeros, 7 no proxy fence there. store: 128 threads write 512 bytes
-/// of shared memory, which one thread copies to global memory. Faults: 1 no proxy fence, 2 no barrier, 3 nothing waits
-/// for the copy, 4 the source is written again too early. load: the other way round, with an mbarrier. Faults: 1 nobody
-/// waits, 2 more bytes expected than come, 3 a second arrival.
+/// before the wait, 6 none, where cp.async brings the zeros, 7 no proxy fence there, 8 a copy is made before the wait
+/// and used behind it. store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory.
+/// Faults: 1 no proxy fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early. load:
+/// the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second arrival.
 const std::string text = R"(
 .version 8.0
 .target sm_90a
@@ -85,11 +85,14 @@ fenced:
 committed:
   setp.eq.u32 %p4, %r1, 2;
   @%p4 st.shared.u32 [%r4], %r5;
-  mov.f32 %f6, %f1;
-  mov.f32 %f7, %f2;
+  mov.f32 %f6, 0f00000000;
   mov.f32 %f7, 0f00000000;
   add.f32 %f8, %f7, %f7;
   setp.eq.u32 %p6, %r1, 5;
+  setp.eq.or.u32 %p7, %r1, 8, %p6;
+  @%p7 mov.f32 %f6, %f1;
+  @%p7 mov.f32 %f7, %f2;
+  mov.f32 %f7, 0f00000000;
   @%p6 add.f32 %f8, %f6, %f7;
   setp.eq.u32 %p5, %r1, 1;
   @%p5 bra waited;
@@ -180,6 +183,12 @@ TEST(Product, NothingCommits) {
 
 TEST(Product, ACopyOfResultsUsedTooEarly) {
   expect_report(product(5), "register %f6 is in use by the wgmma of");
+}
+
+TEST(Product, ACopyMadeBeforeTheWait) {
+  std::string report = product(8);
+  expect_report(report, "formal (serialised): copies register %f1");
+  EXPECT_EQ(report.find("pending-register"), std::string::npos) << report;
 }
 
 TEST(Product, CleanTwinOfCopies) {

@@ -10,6 +10,7 @@
 #include "exec/bulk.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
+#include "exec/launch.h"
 #include "exec/number.h"
 #include "exec/reduce.h"
 #include "exec/tensor_box.h"
@@ -172,10 +173,23 @@ class Operands {
     Space space = instruction_.detail & parameter_map ? Space::param : Space::generic;
     addresses(warp_, instruction_, memory.address);
     resolve(warp_, instruction_, space, 1u << lane_, tensor_map_bytes, 64, memory);
+    report_map(memory);
     TensorMap map;
     if (!decode(memory.at[lane_], map)) refuse("there is no tensor map at this address");
     if (std::string wrong = wrong_with(map); !wrong.empty()) refuse("the tensor map: " + wrong);
     return map;
+  }
+
+  /// To the checks alone, as a read of the async proxy that is over at once: it is no traffic of the kernel's.
+  void report_map(const Resolved &memory) const {
+    if (!warp_.cta->launch->options.check || memory.space != Space::global) return;
+    Access access;
+    access.space = Space::global;
+    access.bytes = tensor_map_bytes;
+    access.mask = 1u << lane_;
+    access.address = memory.address;
+    access.async_proxy = true;
+    warp_.cta->cluster->observer->access(warp_, instruction_, access);
   }
 
   [[noreturn]] void refuse(const std::string &message) const {

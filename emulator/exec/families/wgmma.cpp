@@ -11,9 +11,12 @@
 // as the program allows, so that a missing wait, or memory that is given away too early, shows in the results.
 #include "exec/families/wgmma.h"
 
+#include <algorithm>
+
 #include "exec/dispatch.h"
 #include "exec/families/wgmma_product.h"
 #include "exec/fault.h"
+#include "exec/late_copy.h"
 #include "exec/launch.h"
 #include "exec/operand_observer.h"
 
@@ -164,13 +167,8 @@ void commit(Warp &warp, const Instruction &, uint32_t) {
   member.groups.push_back(member.issued);
 }
 
-/// imm: groups that may stay in flight.
-void wait(Warp &warp, const Instruction &instruction, uint32_t) {
-  Warpgroup &group = warp.cta->state<Warpgroups>().of(warp);
-  Warpgroup::Member &member = member_of(group, warp);
-  size_t stay = static_cast<size_t>(instruction.imm);
-  uint64_t end = member.waited;
-  if (member.groups.size() > stay) end = member.groups[member.groups.size() - stay - 1];
+/// False, and the warp tries again, as long as other warps of the group have not issued all products before `end`.
+bool all_have_issued(Warp &warp, const Instruction &instruction, const Warpgroup &group, uint64_t end) {
   for (uint32_t i = 0; i < group_warps; i++) {
     if (group.members[i].issued >= end) continue;
     const Warp &other = warp.cta->warps[warp.index / group_warps * group_warps + i];
@@ -180,13 +178,42 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t) {
                  std::to_string(group.members[i].issued) + " wgmma.mma_async, and this one waits for " +
                  std::to_string(end) + ", which all four warps must execute");
     warp.pause = Pause::retry;
-    return;
+    return false;
   }
+  return true;
+}
+
+/// imm: groups that may stay in flight.
+void wait(Warp &warp, const Instruction &instruction, uint32_t) {
+  Warpgroup &group = warp.cta->state<Warpgroups>().of(warp);
+  Warpgroup::Member &member = member_of(group, warp);
+  size_t stay = static_cast<size_t>(instruction.imm);
+  uint64_t end = member.waited;
+  if (member.groups.size() > stay) end = member.groups[member.groups.size() - stay - 1];
+  if (!all_have_issued(warp, instruction, group, end)) return;
   while (member.groups.size() > stay) member.groups.pop_front();
   member.waited = end;
   land(warp, group, end);
   Observer *observer = warp.cta->cluster->observer.get();
   if (observer && end > 0) observer->products_complete(warp, end);
+}
+
+/// The number, plus 1, of the warp's last product in flight that writes a register which the copy names; 0: none does.
+uint64_t last_writer(Warp &warp, const Instruction &copy, const Warpgroup &group) {
+  const uint32_t place = warp.index % group_warps;
+  const auto named = [&](Slot slot) {
+    const Slot *list = warp.list(copy);
+    return slot.bits == copy.a.bits ||
+           std::any_of(list, list + copy.list_count, [=](Slot one) { return one.bits == slot.bits; });
+  };
+  for (size_t i = group.in_flight.size(); i-- > 0;) {
+    const Product &product = group.in_flight[i];
+    if ((product.issued >> place & 1) == 0 || product.frame[place] != warp.frame->registers) continue;
+    const Slot *results = warp.list(*product.instruction);
+    if (std::any_of(results, results + wgmma::accumulator_registers(form_of(*product.instruction)), named))
+      return group.landed + i + 1;
+  }
+  return 0;
 }
 
 /// Orders accesses to registers: nothing to do where products read theirs when they are issued.
@@ -208,4 +235,16 @@ bool decode(Decoder &d) {
 const Registration registration{{"wgmma", decode}};
 
 }  // namespace
+
+void copy_late_result(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  const size_t first_of_group = warp.index / group_warps * group_warps;
+  if (first_of_group + group_warps <= warp.cta->warps.size()) {
+    Warpgroup &group = warp.cta->state<Warpgroups>().of(warp);
+    const uint64_t end = last_writer(warp, instruction, group);
+    if (!all_have_issued(warp, instruction, group, end)) return;
+    land(warp, group, end);
+  }
+  warp.cta->launch->program->late_copies[instruction.target](warp, instruction, mask);
+}
+
 }  // namespace fa::emu
