@@ -24,8 +24,8 @@ int main() {
   for (const int dim : {64, 96, 128, 192, 256}) {
     for (const Entry entry : {Entry::plain, Entry::narrow}) {
       if (entry == Entry::narrow && dim != 192) continue;
-      const auto [consumers, keys, stages, producer_registers, consumer_registers, turns] = wgmma::shape(dim, entry);
-      line("wgmma", dim, entry, consumers, keys, stages, producer_registers, consumer_registers, turns);
+      const wgmma::Shape w = wgmma::shape(dim, entry);
+      line("wgmma", dim, entry, w.consumers, w.keys, w.stages, w.producer_registers, w.consumer_registers, w.pingpong);
       const auto [queries, keys_of_tile, places, softmax, correction, others, ex2_emu_freq] =
           tcgen05::shape(FA_SM, dim, entry);
       line("tcgen05", dim, entry, queries, keys_of_tile, places, softmax, correction, others, ex2_emu_freq);

@@ -89,7 +89,7 @@ class TmaProducer {
       const int32_t after = find_box(w, tile - 2, tiles.first);
       if (tile > tiles.first)
         load<KeyTile>(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_, w, tile - 1, next);
-      if (tile < tiles.end)
+      if (tile < tiles.end && !B::values_in_keys)
         load<ValueTile>(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, w, tile, here);
       here = next, next = after;
     }

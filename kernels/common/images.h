@@ -21,16 +21,18 @@ struct TileConfig {
   int stages = 1;             // tiles of keys or values that shared memory has room for
   // Blocks of a cluster, which share their memory; the last cluster may have blocks without work tiles.
   int cluster = 1;
-  int tensor_columns = 0;   // of tensor memory (tcgen05), of the SM's 512
-  bool cuts = false;        // as Entry::split: num_splits and heads_per_tile may exceed 1
-  bool persistent = false;  // the grid is as large as the device, and blocks loop over work tiles
-  int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
-  int box_keys = 0;         // the same of keys and values
-  int box_out = 0;          // the same of out, where whole boxes of it are written so; 0: nowhere
-  int box_columns = 64;     // of every box: a panel, as wide as the swizzle in bytes
-  bool gathers = false;     // supports pages that boxes do not fit: cp.async gathers their rows
-  bool partial_boxes = false;  // packed heads need not fill a box of queries
-  int columns = 0;             // of a gradient, that a block sums; grid.y has the other columns; 0: all
+  int tensor_columns = 0;       // of tensor memory (tcgen05), of the SM's 512
+  bool cuts = false;            // as Entry::split: num_splits and heads_per_tile may exceed 1
+  bool persistent = false;      // the grid is as large as the device, and blocks loop over work tiles
+  int box_queries = 0;          // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
+  int box_keys = 0;             // the same of keys and values
+  int box_out = 0;              // the same of out, where whole boxes of it are written so; 0: nowhere
+  int box_columns = 64;         // of every box: a panel, as wide as the swizzle in bytes
+  bool gathers = false;         // supports pages that boxes do not fit: cp.async gathers their rows
+  bool partial_boxes = false;   // packed heads need not fill a box of queries
+  bool alibi = true;            // Entry::score_mod has it
+  bool values_in_keys = false;  // a row of values is the first columns of the row of keys
+  int columns = 0;              // of a gradient, that a block sums; grid.y has the other columns; 0: all
 };
 
 /// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; the limits of

@@ -39,6 +39,16 @@ __device__ inline void bar_sync(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/// As bar_sync; whether x holds for any of the threads.
+__device__ inline bool bar_red_or(int barrier, int threads, bool x) {
+  uint32_t any;
+  asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 p, %3, 0;\nbar.red.or.pred q, %1, %2, p;\nselp.u32 %0, 1, 0, q;\n}"
+               : "=r"(any)
+               : "r"(barrier), "r"(threads), "r"(uint32_t(x))
+               : "memory");
+  return any != 0;
+}
+
 /// Counts as one that has come to a named barrier, and goes on.
 __device__ inline void bar_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");

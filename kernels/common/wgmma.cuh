@@ -67,6 +67,17 @@ struct MatrixDescriptor {
     return other;
   }
 
+  /// Of the tile's part from row `row`, a multiple of 8, and panel i on. The compiler takes it for another one at each
+  /// call: of the only tile in a ring it would compute the descriptors of all products ahead of the loop, and spill
+  /// them.
+  __device__ __forceinline__ MatrixDescriptor from(int row, int i = 0) const {
+    MatrixDescriptor other = *this;
+    other.as_rows += row * (Tile::row_bytes / 16) + i * panel;
+    other.as_columns += row * (Tile::row_bytes / 16) + i * panel;
+    asm volatile("" : "+r"(other.as_rows), "+r"(other.as_columns));
+    return other;
+  }
+
   /// The tile's rows, as A or as columns of B: columns 16 k .. 16 k + 15.
   __device__ uint64_t rows(int k) const { return descriptor(as_rows + (k / steps * panel + k % steps * 2)); }
 
@@ -86,18 +97,20 @@ template <class T, int Columns>
 struct Wgmma;
 
 #define FA_SUM(d, i) "+f"((d).block[0][(i) / 4].x[(i) % 4])
-#define FA_SUMS_4(d, i) FA_SUM(d, i), FA_SUM(d, i + 1), FA_SUM(d, i + 2), FA_SUM(d, i + 3)
-#define FA_SUMS_8(d, i) FA_SUMS_4(d, i), FA_SUMS_4(d, i + 4)
-#define FA_SUMS_16(d, i) FA_SUMS_8(d, i), FA_SUMS_8(d, i + 8)
-#define FA_SUMS_32(d) FA_SUMS_16(d, 0), FA_SUMS_16(d, 16)
-#define FA_SUMS_48(d) FA_SUMS_32(d), FA_SUMS_16(d, 32)
-#define FA_SUMS_56(d) FA_SUMS_48(d), FA_SUMS_8(d, 48)
-#define FA_SUMS_64(d) FA_SUMS_48(d), FA_SUMS_16(d, 48)
-#define FA_SUMS_96(d) FA_SUMS_64(d), FA_SUMS_16(d, 64), FA_SUMS_16(d, 80)
-#define FA_SUMS_128(d) FA_SUMS_96(d), FA_SUMS_16(d, 96), FA_SUMS_16(d, 112)
+#define FA_FOUR(d, i) FA_SUM(d, i), FA_SUM(d, i + 1), FA_SUM(d, i + 2), FA_SUM(d, i + 3)
+#define FA_EIGHT(d, i) FA_FOUR(d, i), FA_FOUR(d, i + 4)
+#define FA_SIXTEEN(d, i) FA_EIGHT(d, i), FA_EIGHT(d, i + 8)
+#define FA_SUMS_16(d) FA_SIXTEEN(d, 0)
+#define FA_SUMS_32(d) FA_SIXTEEN(d, 0), FA_SIXTEEN(d, 16)
+#define FA_SUMS_48(d) FA_SUMS_32(d), FA_SIXTEEN(d, 32)
+#define FA_SUMS_56(d) FA_SUMS_48(d), FA_EIGHT(d, 48)
+#define FA_SUMS_64(d) FA_SUMS_48(d), FA_SIXTEEN(d, 48)
+#define FA_SUMS_96(d) FA_SUMS_64(d), FA_SIXTEEN(d, 64), FA_SIXTEEN(d, 80)
+#define FA_SUMS_128(d) FA_SUMS_96(d), FA_SIXTEEN(d, 96), FA_SIXTEEN(d, 112)
 
-#define FA_NAMES_32                                       \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" \
+#define FA_NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define FA_NAMES_32 \
+  FA_NAMES_16       \
   ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define FA_NAMES_48 FA_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define FA_NAMES_56 FA_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
@@ -132,6 +145,8 @@ struct Wgmma;
     }                                                                                                               \
   };
 
+FA_WGMMA(__half, "f16", 32, 16, "%16", "%17", "%18", "%19", "%20", "%21")
+FA_WGMMA(__nv_bfloat16, "bf16", 32, 16, "%16", "%17", "%18", "%19", "%20", "%21")
 FA_WGMMA(__half, "f16", 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")
 FA_WGMMA(__nv_bfloat16, "bf16", 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")
 FA_WGMMA(__half, "f16", 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")
@@ -146,6 +161,7 @@ FA_WGMMA(__half, "f16", 256, 128, "%128", "%129", "%130", "%131", "%132", "%133"
 FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132", "%133")
 
 #undef FA_WGMMA
+#undef FA_NAMES_16
 #undef FA_NAMES_32
 #undef FA_NAMES_56
 #undef FA_NAMES_48
@@ -159,8 +175,9 @@ FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132"
 #undef FA_SUMS_48
 #undef FA_SUMS_32
 #undef FA_SUMS_16
-#undef FA_SUMS_8
-#undef FA_SUMS_4
+#undef FA_SIXTEEN
+#undef FA_EIGHT
+#undef FA_FOUR
 #undef FA_SUM
 
 }  // namespace fa::kernels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from . import loops, model, schedule, wgmma
-from .images import Image, Tile, columns_of_values
+from .images import Image, Tile, columns_of_values, columns_read
 from .rates import GPUS, RATES, SUB_CORES
 from .sass import Function
 
@@ -73,13 +73,14 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
         loop, masked = replace(loop, steady=turn, seldom=[]), None
     products = wgmma.products(loop.steady)
     dim_v = columns_of_values(image.dim, function.name)
-    # A producer's warps have no scores; each warpgroup of the others has 64 rows.
-    threads = tile.rows * wgmma.THREADS // wgmma.ROWS if products else tile.threads
+    # A producer's warps have no scores; each warpgroup of the others has 64 rows, or shares them with others.
+    of_rows = tile.rows * wgmma.THREADS // wgmma.ROWS
+    threads = max(of_rows, tile.threads - wgmma.THREADS) if products else tile.threads
     warps = threads // 32
     depth = 8 if any(i.opcode == "HMMA" and ".1688" in i.modifiers for i in loop.steady) else 16
     ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * depth) / warps
     if products:
-        ideal = tile.keys * (image.dim + dim_v) / 16
+        ideal = tile.keys * (image.dim + dim_v) / 16 * of_rows / threads
     scores = tile.rows * tile.keys / threads
     moves = loop.tensor + loop.counts["LDSM"]
     issued = len(loop.steady)
@@ -96,7 +97,7 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
         return entry
     resident = blocks * warps / SUB_CORES  # warps of a sub-core
     units = {name: resident * t for name, t in model.unit_cycles(loop.steady, rates).items()}
-    bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim, dim_v)
+    bytes_a_turn = blocks * tile.keys * columns_read(image.dim, function.name) * 2
     units["L2"] = bytes_a_turn / rates.l2_bytes
     if products:
         units["shared"] += bytes_a_turn / rates.shared_bytes  # brought by TMA, of which a consumer's loop holds nothing

@@ -12,7 +12,8 @@ from pathlib import Path
 from . import sass
 
 NAME = re.compile(r"sm_(?P<sm>\d+)(?P<suffix>[af]?)\.(?P<family>\w+)\.(?P<dtype>\w+)\.(?P<dim>\d+)\.(?:fatbin|cubin)$")
-NARROW = 128  # columns of values of Entry::narrow
+NARROW = 128  # columns of values of Entry::narrow, of queries of 192
+MOST = 512  # of the others
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -26,7 +27,12 @@ class Tile:
 
 
 def columns_of_values(dim: int, entry: str) -> int:
-    return NARROW if entry == "fa_forward_narrow" else dim
+    return NARROW if entry == "fa_forward_narrow" and dim <= 192 else min(dim, MOST)
+
+
+def columns_read(dim: int, entry: str) -> int:
+    """Of keys and values together; Entry::narrow finds values of 512 columns in keys."""
+    return dim + columns_of_values(dim, entry) * (entry != "fa_forward_narrow" or dim <= 192)
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,9 @@ def min_blocks_per_sm(rates: Rates, registers: int, threads: int, shared_bytes: 
     return min(by_registers, by_memory, rates.warps // warps, rates.blocks)
 
 
-def tile_bytes(keys: int, dim: int, dim_v: int = 0) -> int:
-    """The bytes of keys and values that a turn brings in. dim_v: of values, 0: dim."""
-    return keys * (dim + (dim_v or dim)) * 2
+def tile_bytes(keys: int, dim: int) -> int:
+    """The bytes of keys and values that a turn brings in."""
+    return keys * 2 * dim * 2
 
 
 def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> list[tuple[int, int]]:

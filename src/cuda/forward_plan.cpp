@@ -138,6 +138,11 @@ bool wastes_rows(const ForwardCall &p, const TileConfig &tile, const TilingChoic
   return cut.packed < group && heads_of(p, tile) < group && p.max_seqlen_q * cut.packed < tile.rows / 2;
 }
 
+/// True when each row of values is the first columns of the row of keys: latent attention.
+bool values_are_in_keys(const kernels::Params &p) {
+  return p.k.data == p.v.data && std::ranges::equal(p.k.stride, p.v.stride) && p.head_dim_v <= p.head_dim;
+}
+
 /// An entry point that may run a call.
 struct Candidate {
   const Image *image;
@@ -176,13 +181,17 @@ class Candidates {
  private:
   bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &cut) const {
     const bool invariant = p_.attention->batch_invariant;  // rows of any number, by one entry point
-    return entry == cut.entry || (tile.cuts && cut.entry == Entry::split && !invariant) || cut.whole;
+    const bool few = cut.entry == Entry::decode && !tile.values_in_keys;  // which then reads half as much as others
+    return entry == cut.entry || (tile.cuts && !few && !invariant) || cut.whole;
   }
 
   const char *unsupported_reason(const Image &image, Entry entry, const TileConfig &tile,
                                  const TilingChoice &cut) const {
     if (wastes_rows(p_, tile, cut)) return "few rows of heads that its tiles do not pack";
     if (const char *why = image.family->unsupported_call_reason(entry, plan_->params)) return why;
+    if (!tile.alibi && plan_->params.alibi_slopes.data != nullptr) return "ALiBi at this head dimension";
+    if (tile.values_in_keys && !values_are_in_keys(plan_->params))
+      return "values that are not the first columns of keys";
     if (image.codes != nullptr)
       if (const char *why = image.codes->unsupported_factors_reason(plan_->params)) return why;
     return tile.box_keys > 0 ? unmappable_reason(p_, plan_->params, tile, cut.packed) : nullptr;

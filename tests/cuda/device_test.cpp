@@ -141,9 +141,14 @@ TEST(Devices, WideHeadsHaveAFamilyOfTheirOwn) {
   for (const auto &[head_dim, head_dim_v, family] :
        {Width{257, 0, "mma_wide"}, Width{512, 0, "mma_wide"}, Width{576, 512, "mma_wide"}, Width{32, 300, "mma_wide"},
         Width{300, 32, "mma_wide"}, Width{576, 513, "simt"}, Width{576, 0, "simt"}}) {
-    for (const auto &[device, dtype, name] :
-         {std::tuple("sm_75", FA_F16, "f16"), {"sm_75", FA_BF16, "bf16"}, {"sm_80", FA_BF16, "bf16"}}) {
-      const std::string wanted = dtype == FA_BF16 && device == std::string("sm_75") ? "simt" : family;
+    for (const auto &[device, dtype, name] : {std::tuple("sm_75", FA_F16, "f16"),
+                                              {"sm_75", FA_BF16, "bf16"},
+                                              {"sm_80", FA_BF16, "bf16"},
+                                              {"sm_90a", FA_F16, "f16"}}) {
+      const bool warpgroups = device == std::string("sm_90a") && family == std::string("mma_wide");
+      const std::string wanted = dtype == FA_BF16 && device == std::string("sm_75") ? "simt"
+                                 : warpgroups                                       ? "wgmma"
+                                                                                    : family;
       const int outcome = in_child({{"FA_EMU_DEVICE", device}}, [&] {
         if (!is_built(std::string("cuda.") + device + ".mma_wide")) return 2;
         return chosen(fa_dtype(dtype), head_dim, head_dim_v) == std::string("cuda.") + device + "." + wanted ? 0 : 1;

@@ -3,7 +3,7 @@
 TITLE = "calls of `kernels/forward/wgmma`"
 KERNEL = "cuda.sm_90a.wgmma"
 FACTORS = {
-    "columns": ("64", "96", "128", "192", "256", "40/64", "192/128"),
+    "columns": ("64", "96", "128", "192", "256", "40/64", "192/128", "512", "576/512"),
     "type": ("bf16", "f16"),
     "mask": ("causal", "none", "window"),
     "lengths": ("packed", "same", "used"),
@@ -27,9 +27,9 @@ MORE = [
 
 
 def allowed(row):
-    """Tiles between powers of two have neither softcaps nor ALiBi, 256 columns no ALiBi."""
+    """Tiles between powers of two have neither softcaps nor ALiBi, 256 columns and more no ALiBi."""
     columns, score = row.get("columns", "")[:3], row.get("score", "scaled")
-    return not (columns in ("96", "192") and score != "scaled") and (columns, score) != ("256", "alibi")
+    return not (columns in ("96", "192", "576") and score != "scaled") and not (columns in ("256", "512") and score == "alibi")
 
 
 def mended(row, kept):

@@ -94,6 +94,65 @@ TEST_F(Wgmma, ManyTilesOf256Columns) {
   run_with_nan_at(250, c);
 }
 
+/// Two warpgroups with the same rows.
+TEST_F(Wgmma, ManyTilesOf512Columns) {
+  Case c = long_case(512, FA_BF16);
+  c.b = 2, c.hq = 1, c.sq = 150, c.sk = 300;
+  run_with_nan_at(220, c);
+}
+
+TEST_F(Wgmma, ManyTilesOf576Columns) {
+  Case c = long_case(576, FA_F16);
+  c.b = 2, c.hq = 1, c.sq = 150, c.sk = 300, c.dv = 512;
+  run_with_nan_at(220, c);
+}
+
+/// DeepSeek's decode: the values are the first columns of the keys, and are not read again. Those that are not finite
+/// are hidden from some rows.
+void run_latent(const Case &c) {
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  const reference::Tensor &k = own.instance.k, &v = own.instance.v;
+  const int64_t last = k.view().shape[0] - 1, rows = k.view().shape[1];
+  k.set(last, rows / 2, 0, 3, std::numeric_limits<double>::infinity());
+  k.set(last, rows - 2, 0, 511, std::numeric_limits<double>::quiet_NaN());
+  k.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
+    if (d < c.dv) v.set(i, j, h, d, k.get(i, j, h, d));
+  });
+  own.update(k);
+  own.args.v = own.args.k;
+  own.args.v.shape[3] = c.dv;
+  Log said;
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  EXPECT_NE(said.text.find(std::string(ours) + " fa_forward_narrow"), std::string::npos) << said.text;
+}
+
+TEST_F(Wgmma, LatentValuesOfBf16) {
+  Case c = base_case();
+  c.sq = 5, c.sk = 300, c.hq = 32, c.hkv = 1, c.d = 576, c.dv = 512, c.q = FA_BF16;
+  run_latent(c);
+}
+
+TEST_F(Wgmma, LatentValuesInPartsOnPages) {
+  Case c = base_case();
+  c.sq = 2, c.sk = 300, c.hq = 64, c.hkv = 1, c.d = 576, c.dv = 512, c.splits = 3, c.page = 64;
+  run_latent(c);
+}
+
+TEST_F(Wgmma, LatentValuesOfFewRows) {
+  Case c = base_case();
+  c.sq = 1, c.sk = 300, c.hq = 16, c.hkv = 1, c.d = 576, c.dv = 512, c.q = FA_BF16, c.splits = 0;
+  run_latent(c);
+}
+
+TEST_F(Wgmma, OtherValuesAreNot) {
+  Case c = base_case();
+  c.sq = 2, c.sk = 70, c.hq = 32, c.hkv = 1, c.d = 576, c.dv = 512;
+  expect_runs_on("fa_forward_plain", c);
+}
+
 TEST_F(Wgmma, ManyTilesFromPages) {
   run_with_nan_at(31, pages_case());
 }
@@ -127,13 +186,13 @@ TEST_F(Wgmma, ManyTilesOfASlope) {
 /// Scores that rise from tile to tile and fall again, in the order in which tiles are visited: by less than moves
 /// a row's reference, by so much that it moves in every tile, by as much as weights can be scaled by, and by more than
 /// a float can be large.
-TEST_F(Wgmma, ManyTilesOfRisingScores) {
+void run_rising(int64_t dim, std::initializer_list<fa_dtype> types) {
   constexpr double levels[] = {0, 1, 2, 1.5, 1.5};
   for (const double rise : {0.0, 2.5, 10.0, 88.0, 100.0}) {
-    for (const fa_dtype type : {FA_F16, FA_BF16}) {
+    for (const fa_dtype type : types) {
       const InContext in;
       Case c = base_case();
-      c.b = 1, c.sk = 520, c.q = type;
+      c.b = 1, c.sk = 520, c.q = type, c.d = dim;
       Call own(c);
       Instance &i = own.instance;
       i.q.each([&](int64_t b, int64_t row, int64_t h, int64_t d, int64_t) {
@@ -148,6 +207,33 @@ TEST_F(Wgmma, ManyTilesOfRisingScores) {
       ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
       EXPECT_EQ(own.failure(), "") << "scores that rise by " << rise;
     }
+  }
+}
+
+TEST_F(Wgmma, ManyTilesOfRisingScores) {
+  run_rising(64, {FA_F16, FA_BF16});
+}
+TEST_F(Wgmma, ManyTilesOfRisingScoresOf512Columns) {
+  run_rising(512, {FA_BF16});
+}
+
+/// Only one of the warpgroups that share rows finds a score that moves their reference, or a value that is not finite.
+TEST_F(Wgmma, ManyTilesWithOneLargeScoreOf512Columns) {
+  for (const int64_t column : {0, 511}) {
+    const InContext in;
+    Case c = base_case();
+    c.b = 1, c.hq = c.hkv = 1, c.sk = 520, c.d = 512, c.q = FA_BF16, c.mask = FA_MASK_NONE;
+    Call own(c);
+    own.instance.q.each([&](int64_t b, int64_t row, int64_t h, int64_t d, int64_t) {
+      if (d == 0) own.instance.q.set(b, row, h, d, 8);
+    });
+    own.instance.k.set(0, 130, 0, 0, 64);  // in the first half of a tile
+    own.instance.k.set(0, 101, 0, 0, 96);  // and the second
+    own.instance.v.set(0, 130, 0, column, std::numeric_limits<double>::infinity());
+    for (const auto *tensor : {&own.instance.q, &own.instance.k, &own.instance.v}) own.update(*tensor);
+    const Op op(desc_of(c));
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "") << column;
   }
 }
 

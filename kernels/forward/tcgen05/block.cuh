@@ -50,6 +50,7 @@ struct Block {
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
   static constexpr bool gathers_pages = true;  // pages that no boxes reach
+  static constexpr bool values_in_keys = false;
   static constexpr bool score_mod = E == Entry::score_mod;
   static constexpr int queries = shape.queries;
   static constexpr int rows = tcgen05::rows(shape), threads = tcgen05::threads(shape);

@@ -2,9 +2,8 @@
 // that they support.
 #pragma once
 
-#include "common/images.h"
+#include "common/box_rules.h"
 #include "common/presets.h"
-#include "common/score_scale.h"
 
 namespace fa::kernels::tcgen05 {
 
@@ -86,11 +85,6 @@ constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
   return rows(s) * dim * 2 + s.stages * s.keys * (dim + dim_v) * 2 + 5 * 1024;
 }
 
-/// Few models have features at head dimensions between powers of two: mma has those.
-constexpr bool has_score_mod_entry(int dim) {
-  return (dim & (dim - 1)) == 0;
-}
-
 constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
   const bool has = entry == Entry::plain || (entry == Entry::narrow && has_narrow(dim)) ||
                    (entry == Entry::score_mod && has_score_mod_entry(dim));
@@ -111,28 +105,14 @@ constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
           .partial_boxes = true};
 }
 
-constexpr const char *unsupported_reason(const Attention &a) {
-  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
-  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
-  if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
-  return nullptr;
-}
-
-/// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
-/// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
 inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   if (entry == Entry::narrow && p.head_dim_v > narrow_columns) return "values of more than 128 columns";
-  if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
-  const int64_t element = element_bytes(ComputeTypes(), p.out_dtype);
-  const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
-  if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
-    return "rows of out that are not whole multiples of 16 bytes";
-  return nullptr;
+  return unsupported_rows_reason(entry, p);
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16; decode, and scores with a bias or a mask, are for others.
-inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_types_reason,
                                   unsupported_call_reason, false};
 #endif
 

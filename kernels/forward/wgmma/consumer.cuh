@@ -17,7 +17,8 @@ class Consumer {
         maps_(maps),
         shared_(shared),
         state_(*shared.state),
-        queries_(shared.queries + group * B::QueryTile::bytes),
+        partner_(shared),
+        queries_(shared.queries + (B::row_groups == 1 ? 0 : group) * B::QueryTile::bytes),  // group is uniform
         keys_(shared.keys),
         values_(shared.values),
         group_(group),
@@ -66,6 +67,8 @@ class Consumer {
     return state_.fixup_bitmap.any();
   }
 
+  __device__ static void wait_for_everyone() { bar_sync(everyone, 128 * B::consumers); }
+
   __device__ void release_queries() const {
     __syncwarp();
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.q_empty));
@@ -75,16 +78,21 @@ class Consumer {
     mbarrier_wait(shared_address(state_.k_full + at_keys_.stage), at_keys_.parity);
     return keys_ + at_keys_.stage;
   }
+  /// Values in keys are released with release_values.
   __device__ void release_keys() {
-    if (leads()) mbarrier_arrive(shared_address(state_.k_empty + at_keys_.stage));
+    if (!B::values_in_keys && leads()) mbarrier_arrive(shared_address(state_.k_empty + at_keys_.stage));
     at_keys_.advance();
   }
+  __device__ void wait_until_values_are_full() const {
+    if (!B::values_in_keys) mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
+  }
   __device__ typename B::Values wait_for_values() const {
-    mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
+    wait_until_values_are_full();
     return values_ + at_values_.stage;
   }
   __device__ void release_values() {
-    if (leads()) mbarrier_arrive(shared_address(state_.v_empty + at_values_.stage));
+    if (leads())
+      mbarrier_arrive(shared_address((B::values_in_keys ? state_.k_empty : state_.v_empty) + at_values_.stage));
     at_values_.advance();
   }
 
@@ -105,7 +113,8 @@ class Consumer {
     if constexpr (B::score_mod)
       if (p_.softcap > 0) cap_products(s, softcap_steepness(p_));
     if constexpr (B::sloped)
-      if (p_.alibi_slopes.data != nullptr) slope(s, w, rows, tile * B::keys + B::Scores::first_column(lane()));
+      if (p_.alibi_slopes.data != nullptr)
+        slope(s, w, rows, tile * B::keys + B::first_key() + B::Scores::first_column(lane()));
   }
 
   /// ALiBi; first: the key of a lane's first score.
@@ -130,7 +139,7 @@ class Consumer {
 
   /// Scores of keys that a row does not attend become -inf, NaN included.
   __device__ void mask(Scores &s, const RowsOfLane &rows, int tile) const {
-    const int first = tile * B::keys + B::Scores::first_column(lane());
+    const int first = tile * B::keys + B::first_key() + B::Scores::first_column(lane());
     unroll<2>([&](int r) {
       const Interval columns = {rows.keys[r].low - first, rows.keys[r].high - first};
       s.for_each_in_row(r, [=](float &x, int column) {
@@ -142,13 +151,15 @@ class Consumer {
   /// From scores to weights. Begins: some rows may not have a weight yet. True when O must be multiplied by *a.
   template <bool Begins, class Exact>
   __device__ __forceinline__ bool online_softmax(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a,
-                                                 Exact exact) const {
+                                                 Exact exact) {
     const float c = B::dim <= 128 ? c_ : unit();
     bool begun = false;
     const bool sloped = B::sloped && p_.alibi_slopes.data != nullptr;
-    if constexpr (Begins) begun = softmax.begin(s, c, exact, sloped, a);  // m' = max(m, rowmax S) of a row's first tile
-    softmax.exponentiate(s, c, exact);                                    // P = exp2(c S - c m')
-    return softmax.template add_weights<Begins>(s, exact, a) || begun;    // l = l a + rowsum P, further tiles' m'
+    if constexpr (Begins)
+      begun = softmax.begin(s, c, exact, sloped, a, partner_);  // m' = max(m, rowmax S) of a row's first tile
+    softmax.exponentiate(s, c, exact);                          // P = exp2(c S - c m')
+    return softmax.template add_weights<Begins>(s, exact, a, partner_) ||
+           begun;  // l = l a + rowsum P, further tiles' m'
   }
 
   /// The accumulators that all key blocks of a work tile pass through.
@@ -168,10 +179,14 @@ class Consumer {
     Scores s;
     typename B::Rows a;
     const auto keys = wait_for_keys();
-    const auto values = wait_for_values();
+    const auto values = B::stages > 1 ? wait_for_values() : values_ + at_values_.stage;
     warp_scheduler_barrier_sync();
     fence_products<B>(pass.out, pass.weights);
-    multiply_keys<B>(s, queries_, keys);                 // S = Q K^T
+    multiply_keys<B>(s, queries_, keys);  // S = Q K^T
+    if (B::stages == 1) {                 // values have only now taken the place of those before
+      wait_until_values_are_full();
+      wgmma_fence();
+    }
     multiply_values<B>(pass.out, pass.weights, values);  // O = O + P V
     warp_scheduler_barrier_arrive();
     wgmma_wait_group<1>();
@@ -185,7 +200,7 @@ class Consumer {
     pin(s);
     release_values();
     if (moved) pass.out.scale_rows(a);  // O = O a
-    pass.weights.pack(s);
+    pass.weights.pack(s, partner_);
   }
 
   __device__ void attend_tiles(const WorkItem &item, RowsOfLane &rows) {
@@ -205,7 +220,7 @@ class Consumer {
         change(s, item.work, rows, tile);
         mask(s, rows, tile);
         online_softmax<true>(pass.softmax, s, &a, [](int) { return false; });
-        pass.weights.pack(s);
+        pass.weights.pack(s, partner_);
       }
       clear_values(item.work.sequence.keys - tile * B::keys);
       tile--;
@@ -228,7 +243,7 @@ class Consumer {
     } else {
       release_queries();
     }
-    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
+    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows, partner_);
     unroll<2>([&](int r) { fixups_[r] = rows.fixups[r]; });
     const bool needs = __any_sync(~0u, (rows.fixups[0] | rows.fixups[1]) != 0);
     if (needs && item.pass == WorkPass::main && lane() == 0) state_.fixup_bitmap.set(p_, item.number);
@@ -238,13 +253,14 @@ class Consumer {
   /// be another sequence's, or unused memory, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
+    if (B::values_in_keys) wait_for_everyone();  // who still multiplies the keys
     const uint32_t values = wait_for_values().address();
     constexpr int chunks = B::dim_v / 8;
 #pragma unroll 1
     for (int i = keys * chunks + group_ * 128 + threadIdx.x % 128; i < B::keys * chunks; i += 128 * B::consumers)
       st_shared_v4_b32(values + B::ValueTile::offset(i / chunks, i % chunks), {});
     fence_proxy_async();
-    bar_sync(everyone, 128 * B::consumers);
+    wait_for_everyone();
   }
 
   /// The fix-up pass: attend_tiles without overlap of steps; values that are not finite count as 0, and weights of rows
@@ -265,12 +281,13 @@ class Consumer {
       change(s, item.work, rows, tile);
       mask(s, rows, tile);
       if (online_softmax<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
-      pass.weights.pack(s);
+      pass.weights.pack(s, partner_);
       const auto values = wait_for_values();
+      if (B::values_in_keys) wait_for_everyone();
       clear_nonfinite(values.address(), B::ValueTile::bytes, infinities<B::dtype>, threadIdx.x - 128,
                       128 * B::consumers);
       fence_proxy_async();
-      bar_sync(everyone, 128 * B::consumers);
+      wait_for_everyone();
       fence_products<B>(pass.out, pass.weights);
       multiply_values<B>(pass.out, pass.weights, values);
       wgmma_wait_group<0>();
@@ -280,13 +297,14 @@ class Consumer {
     release_queries();
     cp_async_bulk_wait_group();  // the results of the main pass
     __syncwarp();
-    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
+    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows, partner_);
   }
 
   const Params &p_;
   const TensorMaps &maps_;
   const SharedMemory<B> &shared_;
   State<B> &state_;
+  Partner<B> partner_;
   typename B::Queries queries_;
   typename B::Keys keys_;  // of the first stage
   typename B::Values values_;

@@ -33,13 +33,13 @@ extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
   forward<BlockOf<Entry::plain>>(p, maps);
 }
 
-#if FA_DIM == 192
+#if FA_DIM == 192 || FA_DIM == 576
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::narrow>::threads, 1)
     fa_forward_narrow(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
   forward<BlockOf<Entry::narrow>>(p, maps);
 }
 #endif
-static_assert(has_narrow(FA_DIM) == (FA_DIM == 192));
+static_assert(has_narrow(FA_DIM) == (FA_DIM == 192 || FA_DIM == 576));
 
 #if (FA_DIM & (FA_DIM - 1)) == 0
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::score_mod>::threads, 1)

@@ -35,9 +35,7 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
   static constexpr uint32_t second_round = 1u << 30;  // in items_: registers are few
 
   /// Processes again the work tiles whose bit is set in the fix-up bitmap.
-  __device__ bool repeats() const {
-    return items_ >= second_round;
-  }
+  __device__ bool repeats() const { return items_ >= second_round; }
 
   /// Waits until every consumer has come to the pause.
   __device__ bool any_fixup() const {
@@ -46,16 +44,14 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
   }
 
   /// The producer is the block's first warp.
-  __device__ static int lane() {
-    return threadIdx.x;
-  }
+  __device__ static int lane() { return threadIdx.x; }
 
-  /// By the leader: a box for each warpgroup.
+  /// By the leader: a box for each row group.
   __device__ void load_queries(const WorkTile &w) const {
     const uint32_t q_full = shared_address(&state_.q_full);
     mbarrier_arrive_expect_tx(q_full, rows_of_work<B>(p_) * B::dim * 2);
     const int32_t packed = p_.schedule.heads_per_tile;
-    unroll<B::consumers>([&](int i) {
+    unroll<B::row_groups>([&](int i) {
       const Row row = row_at(p_, w, w.first_row + i * rows_of_group<B>(p_));
       load_rows<typename B::QueryTile>(
           shared_.queries + i * B::QueryTile::bytes, 0, maps_.q, q_full,

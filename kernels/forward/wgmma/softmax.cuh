@@ -6,15 +6,17 @@
 #include <cfloat>
 
 #include "collective/rescale.cuh"
-#include "forward/wgmma/block.cuh"
+#include "forward/wgmma/partner.cuh"
 
 namespace fa::kernels::wgmma {
 
 /// Equal weights of 2^max_offset do not reach max_sum, so that m does not move at every tile.
 template <class B>
-constexpr bool needs_no_rescale = B::keys / 4 * (1 << int(Element<B::dtype>::max_offset)) < Element<B::dtype>::max_sum;
+constexpr bool needs_no_rescale =
+    B::own_keys / 4 * (1 << int(Element<B::dtype>::max_offset)) < Element<B::dtype>::max_sum;
 
-/// -m of each of a lane's rows, and this lane's part of l. exact(r): whether row r takes (x - m) c in place of c x - m.
+/// -m of each of a lane's rows, which partners have alike, and this lane's part of l. exact(r): whether row r takes
+/// (x - m) c in place of c x - m.
 template <class B>
 struct OnlineSoftmax {
   using Rows = typename B::Rows;
@@ -36,14 +38,14 @@ struct OnlineSoftmax {
   /// m = rowmax S of rows without weights, m' = max(m, rowmax S) and l = l a of exact ones, or of all if so asked:
   /// where scores rise by more than weights can be scaled by. True if any has moved; O is then to be multiplied by *a.
   template <class Exact>
-  __device__ __forceinline__ bool begin(const Scores &s, float c, Exact exact, bool all, Rows *a) {
+  __device__ __forceinline__ bool begin(const Scores &s, float c, Exact exact, bool all, Rows *a, Partner<B> &partner) {
     constexpr float above = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
     const auto takes_part = [&](int r) { return all || neg_max[r] == uninitialized || exact(r); };
     a->fill(1);
     bool any = false;
     unroll<Rows::rows>([&](int r) { any |= takes_part(r); });
     if (!__any_sync(~0u, any)) return false;
-    const Rows top = s.row_max();
+    const Rows top = partner.max(s.row_max());
     bool moves = false;
     unroll<Rows::rows>([&](int r) { moves |= takes_part(r) && exponent(top[r], c, neg_max[r], exact(r)) > above; });
     moves = __any_sync(~0u, moves);
@@ -72,22 +74,22 @@ struct OnlineSoftmax {
   /// exceeds max_sum. Then l = l + rowsum P. True if any m has moved; O is then to be multiplied by *a, which
   /// Begun says is set.
   template <bool Begun, class Exact>
-  __device__ __forceinline__ bool add_weights(Scores &p, Exact exact, Rows *a) {
+  __device__ __forceinline__ bool add_weights(Scores &p, Exact exact, Rows *a, Partner<B> &partner) {
     Rows sums = p.row_sums();
     bool moved = false;
     unroll<Rows::rows>([&](int r) { moved |= sums[r] > Element<B::dtype>::max_sum && !exact(r); });
-    moved = __any_sync(~0u, moved);
-    if (moved) lower<Begun>(p, exact, &sums, a);
+    moved = partner.any(__any_sync(~0u, moved));
+    if (moved) lower<Begun>(p, exact, &sums, a, partner);
     unroll<Rows::rows>([&](int r) { l[r] += sums[r]; });
     return moved;
   }
 
  private:
   template <bool Begun, class Exact>
-  __device__ __forceinline__ void lower(Scores &p, Exact exact, Rows *sums, Rows *a) {
-    const Rows top = p.row_max();
+  __device__ __forceinline__ void lower(Scores &p, Exact exact, Rows *sums, Rows *a, Partner<B> &partner) {
+    const Rows top = partner.max(p.row_max()), largest = partner.max(*sums);
     unroll<Rows::rows>([&](int r) {
-      const bool too_much = max_over_lanes<4>((*sums)[r]) > Element<B::dtype>::max_sum && !exact(r);
+      const bool too_much = max_over_lanes<4>(largest[r]) > Element<B::dtype>::max_sum && !exact(r);
       const float before = neg_max[r], highest = max_over_lanes<4>(top[r]);
       neg_max[r] = too_much ? before - (lg2_approx_ftz(highest) - Element<B::dtype>::max_offset) : before;
       const float factor = ex2_approx_ftz(neg_max[r] - before);

@@ -11,7 +11,7 @@ namespace fa::kernels::wgmma {
 /// for results, as registers are few while tiles are multiplied.
 template <class B>
 __device__ inline int32_t row_of_lane(const Params &p, const WorkTile &w, int r) {
-  const int group = threadIdx.x / 128 - 1, rows = rows_of_group<B>(p);
+  const int group = B::row_group(), rows = rows_of_group<B>(p);
   const int row = threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(threadIdx.x % 32);
   return row < rows ? w.first_row + group * rows + row : w.rows;
 }
@@ -45,17 +45,17 @@ __device__ inline void store_row(const Params &p, const typename B::Out &o, int 
   char *const row = to.row;
   if (to.dtype == f32) {
     o.for_each_pair_in_row(r, [&](float x, float y, int j) {
-      const int column = j * 8 + threadIdx.x % 4 * 2;
+      const int column = B::first_column() + j * 8 + threadIdx.x % 4 * 2;
       if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {x, y};
     });
   } else {
-    unroll<B::dim_v / 32>([&](int i) {
+    unroll<B::own_columns / 32>([&](int i) {
       uint32_t word[4];
       unroll<4>([&](int j) {
         const int column = (4 * i + j) * 8;
         word[j] = pack<typename B::Element>(o.at(r, column), o.at(r, column + 1));
       });
-      store_chunks(row, 4 * i, word, p.head_dim_v, writes);
+      store_chunks(row, B::first_column() / 8 + 4 * i, word, p.head_dim_v, writes);
     });
   }
 }
@@ -91,7 +91,8 @@ __device__ inline bool whole_boxes(const Params &p, const TensorMaps &maps, cons
 /// tile: for its boxes.
 template <class B>
 __device__ inline void store(const Params &p, const TensorMaps &maps, const WorkItem &item, uint32_t tile,
-                             typename B::Out &o, const OnlineSoftmax<B> &online, RowsOfLane *rows) {
+                             typename B::Out &o, const OnlineSoftmax<B> &online, RowsOfLane *rows,
+                             Partner<B> &partner) {
   const WorkTile &w = item.work;
   const int32_t first = __shfl_sync(~0u, row_of_lane<B>(p, w, 0), 0);  // of the warp
   const bool boxes = whole_boxes<B>(p, maps, item, first);
@@ -100,13 +101,13 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Work
     const int32_t found = row_of_lane<B>(p, w, r);
     const bool exists = found < w.rows;
     const Interval keys = rows->keys[r];
-    const float neg_max = online.neg_max[r], l = sum_over_lanes<4>(online.l[r]);
+    const float neg_max = online.neg_max[r], l = sum_over_lanes<4>(partner.sum(online.l[r]));
     const float from_zero = -neg_max * (!exact ? ln_2 : B::score_mod ? score_scale(p) : p.scale);
     const Softmax softmax = {l == 0 ? -infinity : B::score_mod ? p.softcap + from_zero : from_zero, l};
     if (!is_fixup) {
       float zero = 0;
       o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
-      const bool nonfinite = sum_over_lanes<4>(zero) != 0;
+      const bool nonfinite = sum_over_lanes<4>(partner.sum(zero)) != 0;
       const bool is_far = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
       const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
       rows->fixups[r] = exists ? (is_far ? exact_weights : 0) | (special ? finite_values : 0) : 0;
@@ -114,7 +115,7 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Work
     const bool writes = exists && item.pass != WorkPass::detect && (!is_fixup || rows->fixups[r] != 0);
     if (!__any_sync(~0u, writes)) return;
     const int32_t row = exists ? found : w.first_row;
-    const bool leads = threadIdx.x % 4 == 0;
+    const bool leads = threadIdx.x % 4 == 0 && B::first_column() == 0;
     float factor = 1;
     if (p.schedule.num_splits > 1) {
       if (writes && leads) store_partial(p, w.partial_row + row - w.first_row, softmax);
@@ -131,6 +132,8 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Work
     store_row<B>(p, o, r, target_of(p, w, row), writes);
     if (!is_fixup) return;
     __syncwarp();
+    partner.sync();
+    if (B::first_column() != 0) return;
     // Scores of -inf alone leave no key, whatever the values are.
     const uint32_t needs = l == 0 ? 0 : rows->fixups[r] & finite_values;
 #pragma unroll 1

@@ -1,19 +1,21 @@
 // The tiles of the kernels for warpgroups (Hopper), for every head dimension; and the calls that they support.
 #pragma once
 
-#include "common/images.h"
+#include "common/box_rules.h"
 #include "common/presets.h"
-#include "common/score_scale.h"
 
 namespace fa::kernels::wgmma {
 
-/// The configuration of a block: a producer warpgroup, and consumer warpgroups with 64 rows of queries each.
+/// The configuration of a block: a producer warpgroup, and consumer warpgroups with 64 rows of queries each, or with
+/// the same 64 rows.
 struct Shape {
   int consumers;
   int keys;                                    // of a tile
   int stages;                                  // tiles of keys, and as many of values, that shared memory has room for
   int producer_registers, consumer_registers;  // of a thread: 64 K in all
-  bool pingpong = true;  // consumers begin their products in turns: the warp scheduler barrier of FlashAttention-3
+  bool pingpong = true;      // consumers begin their products in turns: the warp scheduler barrier of FlashAttention-3
+  bool shares_rows = false;  // each consumer has half of a tile's keys and half of the columns of out (partner.cuh)
+  bool values_in_keys = false;  // the first columns of keys are the values: latent attention
 };
 
 /// The standard tiles: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
@@ -24,6 +26,7 @@ constexpr Winner winners[] = {
     {128, Preset::standard},  //
     {192, Preset::standard},  //
     {256, Preset::standard},  //
+    {576, Preset::standard},  //
 };
 
 constexpr Shape shape_of(Preset preset, int dim) {
@@ -32,10 +35,12 @@ constexpr Shape shape_of(Preset preset, int dim) {
   if (dim <= 96) return {2, deep ? 96 : 128, deep ? 4 : 3, 72, 216, pingpong};
   if (dim <= 128) return {2, deep ? 96 : 128, deep ? 3 : 2, 72, 216, pingpong};
   if (dim <= 192) return {2, deep ? 64 : 112, deep ? 3 : 2, 72, 216, pingpong};
-  return {2, 64, 2, 56, 224, pingpong};  // half of the registers are sums
+  if (dim <= 256) return {2, 64, 2, 56, 224, pingpong};  // half of the registers are sums
+  return {2, 64, 1, 56, 224, false, true};               // a row of sums fills the registers of two threads
 }
 
 constexpr Shape shape(int dim, Entry entry) {
+  if (entry == Entry::narrow && dim > 192) return {2, 64, 2, 56, 224, false, true, true};
   if (entry == Entry::narrow) return {2, 128, 2, 72, 216, built_preset != Preset::loose};
   for (const Winner &winner : winners)
     if (built_preset == Preset::standard && dim <= winner.dim) return shape_of(winner.preset, dim);
@@ -45,7 +50,7 @@ constexpr Shape shape(int dim, Entry entry) {
 constexpr int rows_of_warpgroup = 64;
 
 constexpr int rows(const Shape &s) {
-  return rows_of_warpgroup * s.consumers;
+  return rows_of_warpgroup * (s.shares_rows ? 1 : s.consumers);
 }
 
 constexpr int threads(const Shape &s) {
@@ -54,14 +59,28 @@ constexpr int threads(const Shape &s) {
 
 constexpr int rows_of_warp = 16;
 
-/// Values of this many columns at most have a separate entry point with queries of 192 (Entry::narrow), as in
-/// DeepSeek's prefill: their sums leave registers for more keys.
+/// Entry::narrow is for DeepSeek's attention. Prefill: queries of 192 columns with values of 128 at most, whose sums
+/// leave registers for more keys. Decode, with weights absorbed: values that are the first 512 columns of keys of 576,
+/// which are read once.
 constexpr int narrow_columns = 128;
 constexpr bool has_narrow(int dim) {
-  return dim == 192;
+  return dim == 192 || dim == 576;
 }
+/// 64 rows of more sums than this fit into no registers.
+constexpr int most_columns_of_values = 512;
+
 constexpr int columns_of_values(int dim, Entry entry) {
-  return entry == Entry::narrow ? narrow_columns : dim;
+  if (entry == Entry::narrow && dim <= 192) return narrow_columns;
+  return dim < most_columns_of_values ? dim : most_columns_of_values;
+}
+
+/// A message from one warp to another that shares its rows has its weights of a tile. Where there is room, the next
+/// message need not wait until it has been read.
+constexpr int message_bytes(const Shape &s) {
+  return 16 * s.keys / s.consumers * 2;
+}
+constexpr int messages_of_warp(const Shape &s) {
+  return !s.shares_rows ? 0 : s.values_in_keys ? 1 : 2;
 }
 
 /// Head dimensions whose results have separate shared memory, from which they go to out in boxes while the next work
@@ -79,12 +98,9 @@ constexpr bool producer_has_registers(int dim) {
 /// Tiles first; then barriers, and the warpgroups' messages to each other.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
   const int of_out = boxes_of_out(dim) ? rows(s) * dim_v : 0;
-  return (rows(s) * dim + s.stages * s.keys * (dim + dim_v) + of_out) * 2 + 1024;
-}
-
-/// Few models have features at head dimensions between powers of two: mma has those.
-constexpr bool has_score_mod_entry(int dim) {
-  return (dim & (dim - 1)) == 0;
+  const int of_messages = 4 * s.consumers * messages_of_warp(s) * message_bytes(s);
+  const int of_values = s.values_in_keys ? 0 : dim_v;
+  return (rows(s) * dim + s.stages * s.keys * (dim + of_values) + of_out) * 2 + of_messages + 1024;
 }
 
 /// Head dimensions with ALiBi: beyond them no registers are left for it.
@@ -107,28 +123,20 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .box_out = boxes_of_out(dim) ? rows_of_warp : 0,
           .box_columns = dim % 64 == 0 ? 64 : 32,
           .gathers = producer_has_registers(dim),
-          .partial_boxes = producer_has_registers(dim)};
+          .partial_boxes = producer_has_registers(dim),
+          .alibi = dim <= max_alibi_dim,
+          .values_in_keys = s.values_in_keys};
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
-  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
-  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
-  if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
-  return nullptr;
+  if (a.head_dim_v > most_columns_of_values) return "values of more than 512 columns";
+  return unsupported_types_reason(a);
 }
 
-/// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
-/// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
 inline const char *unsupported_call_reason(Entry entry, const Params &p) {
-  if (entry == Entry::narrow && p.head_dim_v > narrow_columns) return "values of more than 128 columns";
-  if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
-  if (p.alibi_slopes.data != nullptr && (p.head_dim > max_alibi_dim || p.head_dim_v > max_alibi_dim))
-    return "ALiBi at head dimensions above 128";
-  const int64_t element = element_bytes(ComputeTypes(), p.out_dtype);
-  const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
-  if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
-    return "rows of out that are not whole multiples of 16 bytes";
-  return nullptr;
+  if (entry == Entry::narrow && p.head_dim <= 192 && p.head_dim_v > narrow_columns)
+    return "values of more than 128 columns";
+  return unsupported_rows_reason(entry, p);
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device

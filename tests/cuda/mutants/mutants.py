@@ -19,10 +19,11 @@ from pathlib import Path
 from compiler import compile_image, copy_sources, folder_of, name_of
 from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
+from shared_rows import SHARED_ROWS
 from table import CLEAN, MUTANTS
 from wide import WIDE
 
-ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + GRADIENTS + ROLES
+ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 
