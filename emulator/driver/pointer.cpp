@@ -35,7 +35,7 @@ CUresult store(void *place, T value) {
   return CUDA_SUCCESS;
 }
 
-/// What the API calls boolean is four bytes, as callers reserve and read them (unsigned or int).
+/// Attributes that the API calls boolean have four bytes, as callers reserve and read them (unsigned or int).
 CUresult store_flag(void *place, bool value) {
   return store(place, value ? 1u : 0u);
 }

@@ -176,7 +176,7 @@ inline FourInts bits_of_four(Four x) {
   return reinterpret_cast<FourInts>(x);
 }
 
-/// What the computed scale of a group follows from.
+/// The numbers of a group that its computed scale follows from.
 struct Range {
   uint32_t magnitude;  // the bits of max |x|; those of infinity and NaN come last
   float low, high;     // where it is finite, and asked for

@@ -22,7 +22,7 @@ struct RowGroup {
   float sum[group_rows];
 };
 
-/// Rows of the next group, where so many are left: where more than half of them would be repeated, fewer.
+/// Rows of the next group, where that many are left: where more than half of them would be repeated, fewer.
 inline int rows_of_group(int left) {
   int rows = group_rows;
   while (rows > 1 && left * 4 < rows * 3) rows /= 2;
