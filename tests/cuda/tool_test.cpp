@@ -87,4 +87,12 @@ TEST(Run, TellsWhatWorksWithoutAGpuThatIsTaken) {
   EXPECT_TRUE(has(f.err, "--device cpu")) << f.err;
 }
 
+/// With a bias, which no kernel for warpgroups has.
+TEST(Run, CasesThatTheBestKernelLeavesToOthers) {
+  const test::Finished f = test::fa({"run", "--device", "cuda", "--case", "sq=20 sk=30 d=64 bias=f16:hk q=f16"},
+                                    {{"FA_EMU_DEVICE", "sm_90a"}, {"FA_EMU_QUIET", "1"}});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_TRUE(has(f.out, "\nright ")) << f.out;
+}
+
 }  // namespace
