@@ -83,7 +83,7 @@ class Device:
         self.seconds(call, sets)
         times = max(sets, min(500, int(3e-3 / self.seconds(call, sets)) + 1))
         if self.name == "cpu":
-            return Timed("host", lambda: self.seconds(call, times) * 1e3)
+            return Timed("host", lambda: self.seconds(call, times) * 1e3, call)
         return Timed.on_gpu(self, call, times, captured)
 
     def graph(self, run):
@@ -95,10 +95,10 @@ class Device:
 
 
 class Timed:
-    """Milliseconds of a call: one repetition of many."""
+    """Milliseconds of a call: one repetition of many. It keeps the call, whose memory a graph uses without owning it."""
 
-    def __init__(self, kind, measure):
-        self.kind, self.measure = kind, measure
+    def __init__(self, kind, measure, call):
+        self.kind, self.measure, self.call = kind, measure, call
 
     def __call__(self):
         return self.measure()
@@ -120,7 +120,7 @@ class Timed:
             end.synchronize()
             return start.elapsed_time(end) / times
 
-        return Timed("graph" if captured else "stream", measure)
+        return Timed("graph" if captured else "stream", measure, call)
 
 
 def inputs(device, shape, least_bytes):
