@@ -12,7 +12,10 @@ namespace {
 constexpr unsigned all_flags = 0xff;
 
 Context &context_or_current(CUcontext handle) {
-  return handle ? object<Context>(handle, CUDA_ERROR_INVALID_CONTEXT) : current();
+  if (!handle) return current();
+  Context &context = object<Context>(handle, CUDA_ERROR_INVALID_CONTEXT);
+  require_active(context);
+  return context;
 }
 
 CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
@@ -49,7 +52,8 @@ EMU_API CUresult cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice ordinal) {
     Device &device = device_at(ordinal);
     require_free(device);
     Context &context = primary_of(device);
-    if (device.primary_users++ == 0) context.flags = device.primary_flags;
+    device.primary_users++;
+    if (!context.active.exchange(true)) context.flags = device.primary_flags;
     *handle = handle_of<CUcontext>(&context);
     return CUDA_SUCCESS;
   });
@@ -66,7 +70,8 @@ EMU_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
     drain(context);
     give_back_storage(*context);
     Lock lock(process().mutex);
-    // The handle stays: who holds it goes on in a context that is empty again.
+    // The handle stays, and stays current where it was; it is of no use until somebody retains the context again. Those
+    // who have retained it may still release it.
     Device &device = device_at(ordinal);
     dismantle(*context);
     context->streams.clear();
@@ -77,7 +82,7 @@ EMU_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
     make_alive(&context->legacy);
     context->legacy.last = nullptr;
     device.primary_flags = context->flags = 0;
-    device.primary_users = 0;
+    context->active = false;
     return CUDA_SUCCESS;
   });
 }
@@ -107,7 +112,7 @@ EMU_API CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, i
     require(flags != nullptr && active != nullptr, "no place for the flags");
     const Device &device = device_at(ordinal);
     *flags = device.primary_flags;
-    *active = device.primary_users > 0;
+    *active = device.primary && device.primary->active;
     return CUDA_SUCCESS;
   });
 }

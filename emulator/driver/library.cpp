@@ -14,8 +14,8 @@ namespace {
 
 /// With a context the code is loaded there at once; without one it is only chosen, for whichever device takes it.
 void load_or_choose(Library &library) {
-  if (!context_stack().empty() && context_stack().back()) {
-    module_of(library, current());
+  if (Context *context = current_if_any()) {
+    module_of(library, *context);
     return;
   }
   std::optional<ApiError> last;
@@ -31,7 +31,7 @@ void load_or_choose(Library &library) {
 /// The names of a library's kernels, in the first context's or device's code.
 std::vector<std::string> names_of(Library &library) {
   if (!library.modules.empty()) return kernel_names(*library.modules.begin()->second->ptx);
-  if (!context_stack().empty() && context_stack().back()) return kernel_names(*module_of(library, current()).ptx);
+  if (Context *context = current_if_any()) return kernel_names(*module_of(library, *context).ptx);
   Chosen chosen = choose(library.image.data(), process().devices[0]->limits, settings().driver_version);
   auto parsed = fa::emu::ptx::parse(std::move(chosen.ptx));
   if (parsed.error) refuse(CUDA_ERROR_INVALID_PTX, parsed.error->what());

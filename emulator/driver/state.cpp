@@ -59,12 +59,23 @@ std::vector<Context *> &context_stack() {
   return *stack;
 }
 
+void require_active(const Context &context) {
+  require(context.active, "the primary context is not retained, or was reset since", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 Context &current() {
   if (context_stack().empty() || !context_stack().back()) refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
   Context &context = *context_stack().back();
   if (!find_object<Context>(&context)) refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the current context was destroyed");
+  require_active(context);
   if (context.sticky != CUDA_SUCCESS) refuse(context.sticky, "a kernel of this context has failed before");
   return context;
+}
+
+Context *current_if_any() {
+  if (context_stack().empty()) return nullptr;
+  const Context *context = find_object<Context>(context_stack().back());
+  return context && context->active ? &current() : nullptr;
 }
 
 std::unique_ptr<Context> make_context(Device &device) {
@@ -83,7 +94,10 @@ std::unique_ptr<Context> make_context(Device &device) {
 }
 
 Context &primary_of(Device &device) {
-  if (!device.primary) device.primary = make_context(device);
+  if (!device.primary) {
+    device.primary = make_context(device);
+    device.primary->active = false;
+  }
   return *device.primary;
 }
 

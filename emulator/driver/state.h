@@ -109,6 +109,7 @@ struct Device {
 struct Context : Handled {
   Device *device = nullptr;
   std::atomic<CUresult> sticky{CUDA_SUCCESS};  // after a fault every call fails with it
+  std::atomic<bool> active{true};              // a primary one: retained, and not reset since
   std::set<std::unique_ptr<Module>> modules;
   Stream legacy;
   std::map<std::thread::id, std::unique_ptr<Stream>> per_thread;
@@ -167,11 +168,15 @@ CUresult api_value(const char *name, T *place, const char *what, F value) {
 Device &device_at(CUdevice ordinal);
 /// The calling thread's stack of contexts; the last is current.
 std::vector<Context *> &context_stack();
-/// The current context; refuses where no context is current, or where a fault has ended it.
+/// The current context; refuses where no context is current, or where it was destroyed, or a fault has ended it.
 Context &current();
+/// The same, for functions that need none: null where no context is current, or one that has ended or was reset.
+Context *current_if_any();
+/// Refuses a primary context that nobody has retained, or that was reset since.
+void require_active(const Context &context);
 /// A new context of the device, alive.
 std::unique_ptr<Context> make_context(Device &device);
-/// The device's primary context, retained or not.
+/// The device's primary context, active or not: its handle is the same for the life of the process.
 Context &primary_of(Device &device);
 /// Refuses a device that another process has for itself.
 void require_free(const Device &device);

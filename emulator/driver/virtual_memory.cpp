@@ -98,7 +98,8 @@ EMU_API CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t 
     require(bytes > 0 && bytes % granularity == 0, "sizes are multiples of 2 MiB, see cuMemGetAllocationGranularity");
     require((alignment & (alignment - 1)) == 0, "an alignment that is not a power of two");
     // All devices have one range of addresses; which of them has it does not matter to programs.
-    Device &device = context_stack().empty() || !context_stack().back() ? device_at(0) : *current().device;
+    const Context *context = current_if_any();
+    Device &device = context ? *context->device : device_at(0);
     uint64_t at = device.memory->reserve(bytes, std::max<uint64_t>(alignment, granularity));
     require(at != 0, "no such range of addresses is left", CUDA_ERROR_OUT_OF_MEMORY);
     table().reservations[at] = {&device, bytes};

@@ -138,6 +138,51 @@ TEST(Contexts, StackAndDevices) {
   EXPECT_EQ(call("cuDeviceGet", &device, 99), CUDA_ERROR_INVALID_DEVICE);
 }
 
+/// A primary context that nobody has retained since it was reset: current, under the same handle, and of no use.
+void expect_inactive(CUcontext primary) {
+  CUdeviceptr address = 0;
+  CUdevice device = -1;
+  CUcontext now = nullptr;
+  unsigned flags = 0, version = 0;
+  int active = 1;
+  EXPECT_EQ(call("cuCtxGetCurrent", &now), CUDA_SUCCESS);
+  EXPECT_EQ(now, primary);
+  EXPECT_EQ(call("cuDevicePrimaryCtxGetState", 0, &flags, &active), CUDA_SUCCESS);
+  EXPECT_EQ(active, 0);
+  EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{4}), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(call("cuCtxSynchronize"), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(call("cuCtxGetDevice", &device), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(call("cuCtxGetApiVersion", primary, &version), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(call("cuCtxSetCurrent", primary), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{4}), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+[[noreturn]] void reset_and_retain() {
+  start();
+  CUcontext primary = nullptr, again = nullptr;
+  CUdeviceptr address = 0;
+  call("cuCtxGetCurrent", &primary);
+  for (int turn = 0; turn < 2; turn++) {
+    EXPECT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+    expect_inactive(primary);
+    EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &again, 0), CUDA_SUCCESS);
+    EXPECT_EQ(again, primary);
+    EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{4}), CUDA_SUCCESS);
+  }
+  // A reset takes nobody's reference: each is still to be released, and the last release is a reset.
+  int held = 0;
+  while (held < 100 && call("cuDevicePrimaryCtxRelease_v2", 0) == CUDA_SUCCESS) held++;
+  EXPECT_GE(held, 3);
+  EXPECT_LT(held, 100);
+  EXPECT_EQ(call("cuDevicePrimaryCtxRelease_v2", 0), CUDA_ERROR_INVALID_CONTEXT);
+  expect_inactive(primary);
+  std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST(Contexts, APrimaryOneIsOfNoUseAfterAReset) {
+  EXPECT_EXIT(reset_and_retain(), testing::ExitedWithCode(0), "");
+}
+
 TEST(Names, VersionsDecide) {
   start();
   auto address_of = [](const char *name, int version, int &status, uint64_t flags = 0) {

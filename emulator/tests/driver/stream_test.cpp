@@ -160,8 +160,10 @@ TEST(Faults, AreStickyAndComeLate) {
         CUdeviceptr address = 0;
         bool stuck = call("cuMemAlloc_v2", &address, size_t{4}) == CUDA_ERROR_ILLEGAL_ADDRESS;
         bool reset = call("cuDevicePrimaryCtxReset_v2", 0) == CUDA_SUCCESS;
+        CUcontext again = nullptr;
+        bool retained = call("cuDevicePrimaryCtxRetain", &again, 0) == CUDA_SUCCESS;
         bool well = call("cuMemAlloc_v2", &address, size_t{4}) == CUDA_SUCCESS;
-        std::_Exit(launched && waited && stuck && reset && well ? 0 : 1);
+        std::_Exit(launched && waited && stuck && reset && retained && well ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }
