@@ -18,6 +18,24 @@ bool is_active(const Device &device) {
   return machine().driver.cuDevicePrimaryCtxGetState(device.handle, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
+/// Stores whether the current context is one of the device. One that ended is of none: a primary context that was reset
+/// stays current, and is of no use until it is retained again.
+fa_status is_of(const Device &device, CUcontext current, bool *yes) {
+  const auto has_ended = [](CUresult result) {
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
+  };
+  const Driver &driver = machine().driver;
+  CUdevice of = 0;
+  unsigned long long id = 0;
+  *yes = false;
+  if (const CUresult result = driver.cuCtxGetDevice(&of); result != CUDA_SUCCESS)
+    return has_ended(result) ? FA_OK : failed(driver, "cuCtxGetDevice", result, "%s", "");
+  if (const CUresult result = driver.cuCtxGetId(current, &id); result != CUDA_SUCCESS)
+    return has_ended(result) ? FA_OK : failed(driver, "cuCtxGetId", result, "%s", "");
+  *yes = of == device.handle;
+  return FA_OK;
+}
+
 /// The device's primary context, retained once a process and after each reset.
 fa_status primary(const Device &device, CUcontext *context) {
   const auto is_kept = [&] {
@@ -55,10 +73,9 @@ fa_status InContext::enter(const Device &device, CUcontext wanted) {
   if (const CUresult result = driver.cuCtxGetCurrent(&current); result != CUDA_SUCCESS)
     return failed(driver, "cuCtxGetCurrent", result, "%s", "");
   if (wanted == nullptr && current != nullptr) {
-    CUdevice of = 0;
-    if (const CUresult result = driver.cuCtxGetDevice(&of); result != CUDA_SUCCESS)
-      return failed(driver, "cuCtxGetDevice", result, "was the current context destroyed?");
-    if (of == device.handle) wanted = current;
+    bool stays = false;
+    if (const fa_status status = is_of(device, current, &stays)) return status;
+    if (stays) wanted = current;
   }
   if (wanted == nullptr) {
     if (const fa_status status = primary(device, &wanted)) return status;

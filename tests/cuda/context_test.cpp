@@ -94,31 +94,51 @@ TEST(Context, OneThatEndedIsAnErrorAndTheNextOneWorks) {
   }
 }
 
+/// Resets the primary context, which is current, and of no use to anybody until it is retained again.
+void reset_primary() {
+  ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{256}), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
 TEST(Context, AfterAResetOfThePrimaryOne) {
-  const InContext in;
-  const Op op(desc_of(split_case()));
+  std::unique_ptr<Op> op;
   for (int turn = 0; turn < 3; ++turn) {
+    const InContext in;
+    if (turn == 0) op = std::make_unique<Op>(desc_of(split_case()));
     {
       Call own(split_case());
-      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      ASSERT_EQ(fa_forward(op->op, &own.args), FA_OK) << fa_last_error();
       EXPECT_EQ(own.failure(), "");
     }
-    ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+    reset_primary();
   }
 }
 
-TEST(Context, AfterAResetNewOpsShareOldModules) {
+/// The library retains it, as NVIDIA's runtime does, where it has to work in it.
+TEST(Context, AfterAResetTheCurrentOneIsRetainedAgain) {
   const InContext in;
+  reset_primary();
+  const Op op(desc_of(small_case()));
+  ASSERT_EQ(op.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(contexts_depth(), reinterpret_cast<size_t>(in.handle));
+  Call own(small_case());
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
+TEST(Context, AfterAResetNewOpsShareOldModules) {
   Case f32 = split_case(), f16 = split_case();
   f16.q = FA_F16;
   for (const Case &c : {f32, f16}) {  // of two images, and one of the combine kernel
+    const InContext in;
     const Op op(desc_of(c));
     {
       Call own(c);
       ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
       EXPECT_EQ(own.failure(), "");
     }
-    ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+    reset_primary();
   }
 }
 
