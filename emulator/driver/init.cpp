@@ -10,6 +10,10 @@
 
 using namespace fa::emu::driver;
 
+/// A symbol that NVIDIA's driver does not have, by which programs know the emulator.
+extern "C" __attribute__((visibility("default"))) const char *const fa_emu_version;
+const char *const fa_emu_version = EMU_VERSION;
+
 namespace {
 
 /// Once; invalid settings even where FA_EMU_QUIET is set, since they keep every program from starting.

@@ -262,6 +262,7 @@ class Taken {
 /// it loads, and the workspace, all of it. With room again, everything is as it should be.
 // [F56]
 TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   for (const Way &way : both_ways(short_turns_case())) {
     SCOPED_TRACE(way.name);
@@ -305,6 +306,7 @@ TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
 /// fault_test.cpp's too.
 // [F73]
 TEST(Gradients, CallsOfTheDriverMayFail) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   for (const Way &way : both_ways(short_turns_case())) {
     SCOPED_TRACE(way.name);

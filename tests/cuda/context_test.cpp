@@ -179,7 +179,9 @@ TEST(Streams, OneOfAnotherContextIsNamed) {
   EXPECT_EQ(last_error_lacks({"args.stream", "another CUDA context"}), "");
 }
 
+/// CUDA leaves undefined what a driver does with such a handle: NVIDIA's reads memory that it has freed.
 TEST(Streams, OneThatWasDestroyedIsTheDriversError) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
   const InContext in;
   const Op op(desc_of(small_case()));
   Call own(small_case());

@@ -79,8 +79,11 @@ int run_with_one_failure(const Case &c, fa_device device) {
   return fine;
 }
 
+class Fault : public OnTheEmulator {};
+class TensorMaps : public OnTheEmulator {};
+
 // [F73]
-TEST(Fault, EveryCallOfTheDriver) {
+TEST_F(Fault, EveryCallOfTheDriver) {
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
     int errors = 0, none = 0;
@@ -101,7 +104,7 @@ TEST(Fault, EveryCallOfTheDriver) {
 
 /// A tensor map that the driver does not make is no error: mma computes the call, and the log has the reason. Without
 /// one of out its rows are written one by one.
-TEST(TensorMaps, AreNotMade) {
+TEST_F(TensorMaps, AreNotMade) {
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   if (!in_child({}, [] { return int(is_built("cuda.sm_90a.wgmma") || is_built("cuda.sm_100a.tcgen05")); }))
     GTEST_SKIP() << "this build has no family with tensor maps";
@@ -129,7 +132,7 @@ TEST(TensorMaps, AreNotMade) {
 }
 
 /// A device that the driver does not describe hides itself, and no other one. Busy ones take no time to be refused.
-TEST(Fault, OneDeviceOfTwoIsNotDescribed) {
+TEST_F(Fault, OneDeviceOfTwoIsNotDescribed) {
   int hidden[2] = {}, both = 0;
   for (int k = 1, outcome = fine; k < 100 && (hidden[1] == 0 || outcome != 0); ++k) {
     const std::string number = std::to_string(k);
@@ -156,7 +159,7 @@ TEST(Fault, OneDeviceOfTwoIsNotDescribed) {
 }
 
 /// The tensors take no memory of the device; the library's own is short.
-TEST(Fault, MemoryOfTheDevice) {
+TEST_F(Fault, MemoryOfTheDevice) {
   int short_of_it = 0, enough = 0;
   for (const char *bytes : {"64", "256", "1K", "2K", "4K", "8K", "16K", "64K", "256K", "1M", "16M"}) {
     const int outcome = in_child({{"FA_EMU_MEMORY", bytes}, {"FA_EMU_QUIET", "1"}}, [] {
@@ -178,7 +181,7 @@ TEST(Fault, MemoryOfTheDevice) {
 
 /// Each of the library's own allocations, one at a time, is the first that the device has no room for: those of the two
 /// images, and of partial results. With room again, everything is as it should be.
-TEST(Fault, EveryAllocationOfTheDevice) {
+TEST_F(Fault, EveryAllocationOfTheDevice) {
   bool seen[3] = {};
   for (const size_t left : {0, 3, 4, 7, 8, 9, 1000, 4000}) {
     const int outcome = in_child({{"FA_EMU_MEMORY", "1M"}, {"FA_EMU_QUIET", "1"}}, [&] {
@@ -212,7 +215,7 @@ TEST(Fault, EveryAllocationOfTheDevice) {
   EXPECT_TRUE(seen[2]) << "partial results";
 }
 
-TEST(Fault, AnOlderDriver) {
+TEST_F(Fault, AnOlderDriver) {
   if (TEST_CUDA_VERSION < 13000) GTEST_SKIP() << "kernels of CUDA 12, whose drivers are the suite Drivers'";
   const int outcome = in_child({{"FA_EMU_DRIVER", "12080"}}, [] {
     const Op op(desc_of(small_case())), on_cpu(desc_of(small_case(), FA_DEVICE_AUTO));
@@ -223,7 +226,7 @@ TEST(Fault, AnOlderDriver) {
   EXPECT_EQ(outcome, fine);
 }
 
-TEST(Fault, AVeryOldDriver) {
+TEST_F(Fault, AVeryOldDriver) {
   if (TEST_CUDA_VERSION < 13000) GTEST_SKIP() << "kernels of CUDA 12, whose drivers are the suite Drivers'";
   const int outcome = in_child({{"FA_EMU_DRIVER", "11040"}}, [] {
     const Op op(desc_of(small_case()));
@@ -233,12 +236,32 @@ TEST(Fault, AVeryOldDriver) {
   EXPECT_EQ(outcome, fine);
 }
 
-TEST(Fault, NoGpu) {
+TEST_F(Fault, NoGpu) {
   const int outcome = in_child({{"FA_EMU_DEVICE", "none"}, {"FA_EMU_QUIET", "1"}}, [] {
     const Op op(desc_of(small_case())), on_cpu(desc_of(small_case(), FA_DEVICE_AUTO));
     const std::string lacks = last_error_lacks({"CUDA_ERROR_NO_DEVICE"});
     if (op.status != FA_ERROR_NO_DEVICE || !lacks.empty()) return bad(lacks);
     return on_cpu.status == FA_OK ? int(fine) : bad(fa_last_error());
+  });
+  EXPECT_EQ(outcome, fine);
+}
+
+/// A process that inherits a started driver cannot use it; calls that the CPU can run are run there.
+TEST(Forks, TheCpuRunsCalls) {
+  const int outcome = in_child({}, [] {
+    const Op on_any(desc_of(small_case(), FA_DEVICE_AUTO)), on_gpu(desc_of(small_case()));
+    if (on_any.status != FA_OK || on_gpu.status != FA_OK) return bad(fa_last_error());
+    return in_child({}, [&] {
+      Call own(small_case(), Where::host);
+      if (fa_forward(on_any.op, &own.args) != FA_OK) return bad(fa_last_error());
+      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      if (fa_forward(on_gpu.op, &own.args) != FA_ERROR_DRIVER || !last_error_lacks({"forked", "spawn"}).empty())
+        return bad(fa_last_error());
+      const Op later(desc_of(small_case(), FA_DEVICE_AUTO)), none(desc_of(small_case()));
+      if (later.status != FA_OK || later.kernel().rfind("cpu.", 0) != 0) return bad("fa_create: auto");
+      return none.status == FA_ERROR_NO_DEVICE && last_error_lacks({"forked"}).empty() ? int(fine)
+                                                                                       : bad(fa_last_error());
+    });
   });
   EXPECT_EQ(outcome, fine);
 }
@@ -286,29 +309,11 @@ class Images {
   fs::path folder_;
 };
 
-/// A process that inherits a started driver cannot use it; calls that the CPU can run are run there.
-TEST(Fault, AfterAForkTheCpuRunsCalls) {
-  const int outcome = in_child({}, [] {
-    const Op on_any(desc_of(small_case(), FA_DEVICE_AUTO)), on_gpu(desc_of(small_case()));
-    if (on_any.status != FA_OK || on_gpu.status != FA_OK) return bad(fa_last_error());
-    return in_child({}, [&] {
-      Call own(small_case(), Where::host);
-      if (fa_forward(on_any.op, &own.args) != FA_OK) return bad(fa_last_error());
-      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
-      if (fa_forward(on_gpu.op, &own.args) != FA_ERROR_DRIVER || !last_error_lacks({"forked", "spawn"}).empty())
-        return bad(fa_last_error());
-      const Op later(desc_of(small_case(), FA_DEVICE_AUTO)), none(desc_of(small_case()));
-      if (later.status != FA_OK || later.kernel().rfind("cpu.", 0) != 0) return bad("fa_create: auto");
-      return none.status == FA_ERROR_NO_DEVICE && last_error_lacks({"forked"}).empty() ? int(fine)
-                                                                                       : bad(fa_last_error());
-    });
-  });
-  EXPECT_EQ(outcome, fine);
-}
-
-class Image : public testing::Test {
+class Image : public OnTheEmulator {
  protected:
   void SetUp() override {
+    OnTheEmulator::SetUp();
+    if (IsSkipped()) return;
     if (!Images::why_not().empty()) GTEST_SKIP() << Images::why_not();
   }
 };

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 namespace cuda_test {
 
@@ -18,6 +20,29 @@ bool driver_is_loaded() {
   void *const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver != nullptr) dlclose(driver);
   return driver != nullptr;
+}
+
+bool is_emulated() {
+  static const bool result = [] {
+    enum { none, emulated, other };
+    const auto driver_of = [](int flags) -> int {
+      void *const driver = dlopen("libcuda.so.1", flags);
+      return driver == nullptr ? none : dlsym(driver, "fa_emu_version") != nullptr ? emulated : other;
+    };
+    const int found =
+        driver_is_loaded() ? driver_of(RTLD_LAZY | RTLD_NOLOAD) : in_child({}, [&] { return driver_of(RTLD_LAZY); });
+    if (found == none) throw std::runtime_error("there is no libcuda.so.1");
+    if (found == other && std::getenv("FA_EMU_DEVICE") != nullptr)
+      throw std::runtime_error("FA_EMU_DEVICE is set, and libcuda.so.1 is no emulator");
+    return found == emulated;
+  }();
+  return result;
+}
+
+bool can_be(const std::string &device) {
+  if (is_emulated()) return true;
+  static const int own = in_child({}, [] { return call("cuInit", 0u) == CUDA_SUCCESS ? emulated::capability() : 0; });
+  return std::stoi(device.substr(std::strlen("sm_"))) == own;
 }
 
 InContext::InContext(int device, Kind kind) : device_(device), kind_(kind) {
@@ -140,6 +165,12 @@ std::string run(const Case &c, std::string *log) {
   if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
   *log = said.text;
   return own.failure();
+}
+
+std::string arch_of(const Op &op) {
+  const std::string name = op.kernel();  // cuda.sm_90a.wgmma
+  const size_t begin = name.find('.') + 1;
+  return name.substr(begin, name.find('.', begin) - begin);
 }
 
 bool is_built(const std::string &name) {

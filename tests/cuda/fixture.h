@@ -31,6 +31,23 @@ bool driver_is_loaded();
 inline constexpr const char *needs_its_own_process =
     "this process has used the driver, whose calls then fail in no child of it: run this test in a separate process";
 
+/// Whether libcuda.so.1 is the emulator. Throws where there is none, and where FA_EMU_DEVICE asks for the emulator and
+/// another one is found. A process that has not loaded the driver has not done so afterwards.
+bool is_emulated();
+inline constexpr const char *needs_the_emulator =
+    "the driver is no emulator, and no other driver fails by request or has devices of other kinds";
+
+/// Tests of the emulator's devices, and of failures that it makes, are skipped with any other driver.
+class OnTheEmulator : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
+  }
+};
+
+/// Whether a child can have this device ("sm_80"): any on the emulator, else the machine's own.
+bool can_be(const std::string &device);
+
 /// A device's primary context, current for the life of the object; or a new one, which ends with it.
 class InContext {
  public:
@@ -114,6 +131,9 @@ fa_desc desc_of(const Case &c, fa_device device = FA_DEVICE_CUDA, int32_t index 
 
 /// Runs a case; "" when its result is right, else why not. *log is the library's log of it.
 std::string run(const Case &c, std::string *log);
+
+/// "sm_90a": the architecture of an op's kernel.
+std::string arch_of(const Op &op);
 
 /// True when this build has kernels for an architecture ("sm_80"), or that kernel ("cuda.sm_80.mma").
 bool is_built(const std::string &name);

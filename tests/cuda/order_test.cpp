@@ -68,6 +68,7 @@ TEST(Order, ACallIsBehindWhatItsStreamHas) {
 /// body() in a process with a device that reaches all memory of the host.
 template <class Body>
 void with_pageable_access(Body body) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
   enum { fine, wrong, left_out };
   const int outcome = in_child({{"FA_EMU_DEVICE", "sm_80:pageable"}, {"FA_EMU_QUIET", "1"}}, [&] {
     if (!is_built("sm_80")) return int(left_out);

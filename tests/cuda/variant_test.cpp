@@ -17,6 +17,7 @@ int bad(const std::string &what) {
 /// body() in a process with these devices of SM 80, which is fine.
 template <class Body>
 void on(const char *devices, Body body) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
   const int outcome = in_child({{"FA_EMU_DEVICE", devices}, {"FA_EMU_QUIET", "1"}}, [&] {
     if (!is_built("sm_80")) return int(left_out);
     const int status = body();
