@@ -1,9 +1,10 @@
-// Tensors whose elements are further apart than 32 bits count, and more heads than a grid has rows: device memory that
-// is never touched costs nothing.
+// Tensors whose elements are further apart than 32 bits count, and more heads than a grid has rows: of their addresses
+// only those that are used have memory.
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "common/params.h"
 #include "cuda/derive.h"
@@ -16,41 +17,66 @@
 namespace cuda_test {
 namespace {
 
-/// Host memory of any size that exists where it is touched, registered with the driver.
+/// Addresses of the host of any number, of which the pages that are asked for exist, registered with the driver: it
+/// keeps all memory that it registers resident.
 class Sparse {
  public:
   explicit Sparse(size_t bytes) : bytes_(bytes) {
-    data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    EXPECT_NE(data_, MAP_FAILED);
-    EXPECT_EQ(call("cuMemHostRegister_v2", data_, bytes, 0u), CUDA_SUCCESS);
+    void *const mapped =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    data_ = static_cast<char *>(mapped);
   }
   ~Sparse() {
-    call("cuMemHostUnregister", data_);
+    for (char *const begin : registered_) call("cuMemHostUnregister", static_cast<void *>(begin));
     munmap(data_, bytes_);
   }
   Sparse(const Sparse &) = delete;
   Sparse &operator=(const Sparse &) = delete;
-  void *data() const { return data_; }
+
+  /// The bytes are to exist.
+  void use(size_t begin, size_t bytes) {
+    for (size_t p = begin / page; p * page < begin + bytes; ++p) pages_.insert(p);
+  }
+
+  /// Registers all pages that are to exist, neighbours together.
+  void pin() {
+    for (auto at = pages_.begin(); at != pages_.end();) {
+      const size_t first = *at;
+      size_t end = first;
+      while (at != pages_.end() && *at == end) ++at, ++end;
+      registered_.push_back(data_ + first * page);
+      EXPECT_EQ(call("cuMemHostRegister_v2", static_cast<void *>(registered_.back()), (end - first) * page, 0u),
+                CUDA_SUCCESS);
+    }
+  }
+
+  char *data() const { return data_; }
 
  private:
-  void *data_ = nullptr;
+  static constexpr size_t page = 4096;
+  char *data_ = nullptr;
   size_t bytes_;
+  std::set<size_t> pages_;
+  std::vector<char *> registered_;
 };
 
 /// The instance's tensor with that number of elements between entries of a dimension, in sparse memory.
 std::unique_ptr<Sparse> spread(const reference::Tensor &from, fa_tensor *view, int dimension, int64_t stride) {
   *view = from.view();
   view->stride[dimension] = stride;
-  const int64_t element = reference::dtype_bytes(view->dtype);
-  int64_t elements = 1;
-  for (int i = 0; i < 4; ++i) elements += (view->shape[i] - 1) * view->stride[i];
-  auto memory = std::make_unique<Sparse>(size_t(elements * element));
+  const auto element = size_t(reference::dtype_bytes(view->dtype));
+  size_t elements = 1;
+  for (int i = 0; i < 4; ++i) elements += size_t((view->shape[i] - 1) * view->stride[i]);
+  auto memory = std::make_unique<Sparse>(elements * element);
   view->data = memory->data();
   from.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
-    char *to = static_cast<char *>(view->data) +
-               (i * view->stride[0] + j * view->stride[1] + k * view->stride[2] + l * view->stride[3]) * element;
-    std::memcpy(to, from.at(i, j, k, l), size_t(element));
+    const size_t to =
+        size_t(i * view->stride[0] + j * view->stride[1] + k * view->stride[2] + l * view->stride[3]) * element;
+    memory->use(to, element);
+    std::memcpy(memory->data() + to, from.at(i, j, k, l), element);
   });
+  memory->pin();
   return memory;
 }
 
@@ -245,10 +271,15 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
     Call own(c, Where::pinned);
     kernels::Params params = params_of(own, tile.rows);
     params.partial_rows = rows + tile.rows;
-    const Sparse values(size_t(3 * params.partial_rows * c.d) * sizeof(float));
-    const Sparse max_sum(size_t(3 * params.partial_rows * 2) * sizeof(float));
-    params.o_partial = static_cast<float *>(values.data());
-    params.ml_partial = static_cast<float *>(max_sum.data());
+    const size_t apart = size_t(params.partial_rows) * sizeof(float);  // from split to split, a column of them
+    Sparse values(3 * apart * size_t(c.d)), max_sum(3 * apart * 2);
+    for (const size_t split : {0, 1, 2}) {
+      values.use(split * apart * size_t(c.d), size_t(tile.rows * c.d) * sizeof(float));
+      max_sum.use(split * apart * 2, size_t(tile.rows * 2) * sizeof(float));
+    }
+    values.pin(), max_sum.pin();
+    params.o_partial = reinterpret_cast<float *>(values.data());
+    params.ml_partial = reinterpret_cast<float *>(max_sum.data());
     ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", entry, tile, {3}, params), CUDA_SUCCESS);
     const auto of_rows = unsigned(kernels::combine::blocks_of_tile(tile.rows, 3));
     const auto of_columns = unsigned(kernels::combine::blocks_of_row(params.head_dim_v));

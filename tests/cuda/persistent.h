@@ -48,6 +48,14 @@ inline Case window_case() {
   return c;
 }
 
+/// Multiprocessors of device 0.
+inline int64_t multiprocessors() {
+  constexpr int count = 16;
+  int value = 0;
+  EXPECT_EQ(call("cuDeviceGetAttribute", &value, count, 0), CUDA_SUCCESS);
+  return value;
+}
+
 /// Runs a case with a value that is not finite at a key in the middle, hidden from some rows. Each block has several
 /// work tiles, with and without masked tiles of keys, whose keys pass through its stages more than once.
 inline void run_with_nan_at(int64_t key, const Case &c) {
@@ -100,6 +108,7 @@ class PersistentFamily : public testing::Test {
 
   void SetUp() override {
     if (!is_built(name_)) GTEST_SKIP() << "this build has no " << name_;
+    context_ = std::make_unique<InContext>();
   }
 
   /// entry: and words that follow it in the log.
@@ -123,6 +132,9 @@ class PersistentFamily : public testing::Test {
   }
 
   const std::string name_, others_;
+  /// Else every call of a test would be the first and the last user of the primary context, which a GPU takes a second
+  /// to make.
+  std::unique_ptr<InContext> context_;
 };
 
 }  // namespace cuda_test

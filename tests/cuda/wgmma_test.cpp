@@ -1,4 +1,6 @@
 // The family for warpgroups: which calls it takes, and blocks with many work tiles.
+#include <algorithm>
+
 #include "cuda/persistent.h"
 
 namespace cuda_test {
@@ -55,13 +57,13 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
   }
 }
 
-/// More work tiles than a block has bits for: the first ones and the last ones must be computed again.
+/// More work tiles than a block has bits for, which are 64: the first ones and the last ones must be computed again.
 TEST_F(Wgmma, MoreTilesThanBits) {
   const InContext in;
   Case c = base_case();
-  c.hq = c.hkv = 1040, c.sk = 72, c.q = FA_BF16;
+  c.hq = c.hkv = std::max<int64_t>(1040, 33 * multiprocessors()), c.sk = 72, c.d = 40, c.q = FA_BF16;
   Call own(c);
-  for (const int64_t head : {0, 1, 517, 1039})
+  for (const int64_t head : {int64_t{0}, int64_t{1}, c.hq / 2 - 3, c.hq - 1})
     for (const int64_t b : {0, 1})
       own.instance.v.set(b, 50, head, 3, std::numeric_limits<double>::quiet_NaN());  // hidden from the first 48 rows
   own.update(own.instance.v);
