@@ -137,6 +137,13 @@ CUDA = [
         " && (is_active(device) || true);",
         r"^cuda\.f32",
     ),
+    emulated(
+        "current_after_reset",
+        "src/cuda/context.cpp",
+        "result == CUDA_ERROR_CONTEXT_IS_DESTROYED || ",
+        "",
+        r"^cuda\.f32",
+    ),
     emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", r"^cuda\.f32"),
     emulated(
         "image_of_another_build",
