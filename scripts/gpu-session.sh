@@ -17,8 +17,8 @@ usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--p
             architecture; puts the files for the GPU's machine into build/session, and prints their size (with the checkout 64 MiB at most).
             --tune: with a library for each table of tiles of kernels/presets.inc.
             In the environment: FA_CUDA=12 for a driver that runs no kernels of CUDA 13, FA_NVCC=NVCC for this one
-  run       where the GPU is; python3 with torch for comparisons with torch. Two files in FOLDER: session.json, with the
-            results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
+  run       where the GPU is; python3 with torch for comparisons with torch. Files in FOLDER: session.json, with the
+            results of all phases, a table, and failures.txt, with the whole output of what failed. Three calls run everything: each goes on with the session.json that is in
             FOLDER, or with --before in another file
   tune      where the GPU is, in half an hour: which table of tiles is the fastest at each head dimension, and the lines
             that make it the default; --kernel: of any family with tables in kernels/presets.inc (cuda.sm_100a.tcgen05)

@@ -2,6 +2,7 @@
 its results: a dict with a status, and items with their statuses. A phase that a machine cannot run is "not available", with
 the reason."""
 import concurrent.futures
+import fnmatch
 import json
 import re
 import sys
@@ -44,11 +45,13 @@ TYPES = ["f16", "bf16", "f32"]
 SKIPPED = 77  # the exit status of a suite of which every test was
 SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz", "Backward", "BackwardProperty", "BackwardBitwise",
           "FuzzGradients"]
-# Of fa_test_cuda, each in a separate process: Gradients need kernels that are not loaded yet. Some of their tests plant faults
-# that the emulator alone makes.
-DRIVER_SUITES = ["Context", "Streams", "Graphs", "Place", "Gradients"]
-SUITES_OF_FAMILIES = {"wgmma": "Wgmma", "tcgen05": "Tcgen05"}
-OF_THE_EMULATOR = "Gradients.MemoryOfTheDeviceMayBeShort:Gradients.CallsOfTheDriverMayFail"
+# Of fa_test_cuda: tests of devices and failures that the emulator alone has, which skip themselves elsewhere, and suites of
+# one family of kernels.
+OF_THE_EMULATOR = re.compile(
+    r"(Fault|TensorMaps|Image|Pageable|PageableOrder|Pools|Slices|Apart|Unready)[.]"
+    r"|Gradients[.](MemoryOfTheDeviceMayBeShort|CallsOfTheDriverMayFail)$|Streams[.]OneThatWasDestroyed|Devices[.]OneBeforeTuring")
+SUITES_OF_FAMILIES = {"Wgmma": "wgmma", "Tcgen05": "tcgen05"}
+TEST_SECONDS = 40  # of a test, most of which take three
 SANITIZERS = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards",
               "initcheck": "ERROR SUMMARY: 0 errors", "synccheck": "ERROR SUMMARY: 0 errors"}
 
@@ -236,24 +239,70 @@ def ported(session):
     return summed(items)
 
 
+def listed_tests(text):
+    """The names that GoogleTest lists, as its filters take them."""
+    names, suite = [], ""
+    for line in text.splitlines():
+        if re.match(r"  \S", line):
+            names.append(suite + line.split()[0])
+        elif re.match(r"\S+[.]( |$)", line):
+            suite = line.split()[0]
+    return names
+
+
+def first_failure(output):
+    """The first assertion that did not hold, in one line."""
+    found = re.search(r"^\S+: Failure\n((?:.+\n){1,6})", output, re.MULTILINE)
+    return " ".join(found.group(0).split())[:300] if found else ""
+
+
+def by_suite(tests):
+    """Those that failed as items by themselves, and an item for all others of a suite, with the reasons of skips."""
+    items, suites = [], {}
+    for test in tests:
+        if test["status"] in (FAILED, OUT_OF_TIME):
+            items.append(test)
+        else:
+            suites.setdefault(test["name"].rsplit(".", 1)[0], []).append(test)
+    for suite, group in suites.items():
+        skipped = {test["name"]: test["reason"] for test in group if test["status"] == NOT_AVAILABLE}
+        passed = len(group) - len(skipped)
+        items.append({"name": suite, "status": PASSED if passed else NOT_AVAILABLE, "seconds": round(sum(test["seconds"] for test in group), 1),
+                      "reason": "" if passed else "every test was skipped", "passed": passed, "skipped": skipped})
+    return items
+
+
 def driver(session):
-    """The library's expectations of the driver, and the calls that the card's own family takes and runs."""
+    """The library's expectations of the driver, and the calls that the card's own family takes and runs: each test of
+    fa_test_cuda in a separate process, as the driver's state and a crash are a process's."""
     kernels, _ = session.pack.kernels()
     families = by_family(session.pack.native(kernels)) if kernels else {}
     program = session.pack.program("fa_test_cuda")
     if not program.exists():
         return missing(f"there is no {program}")
+    listed = tools.run([program, "--gtest_list_tests"], min(20, session.left()), session.pack.environment())
+    names = listed_tests(listed.output)
+    if listed.code != 0 or not names:
+        return summed([listed.item("list of tests", status=FAILED)])
+    others = [suite for suite, family in SUITES_OF_FAMILIES.items() if family not in families]
+    names = [name for name in names if not OF_THE_EMULATOR.match(name) and name.split(".")[0] not in others]
+    if session.tests is not None:
+        names = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in session.tests)]
 
-    def suite_of(suite):
-        chosen = f"--gtest_filter={suite}.*-{OF_THE_EMULATOR}"
-        outcome = tools.run([program, "--gtest_brief=1", chosen], session.left(), session.pack.environment())
-        item = outcome.item(suite, printed=outcome.tail(12))
-        if item["status"] == PASSED and re.search(r"PASSED +\] 0 tests", outcome.output):
-            return {**item, "status": NOT_AVAILABLE, "reason": "every test was skipped"}
+    def ran_alone(name):
+        outcome = tools.run([program, f"--gtest_filter={name}"], min(TEST_SECONDS * session.patience, session.left()), session.pack.environment())
+        item = outcome.item(name)
+        if item["status"] == FAILED:
+            item.update(reason=first_failure(outcome.output) or f"exit status {outcome.code}")
+        elif item["status"] == OUT_OF_TIME:
+            item.update(reason=f"did not end in {outcome.seconds:.0f} s")
+        elif re.search(r"PASSED +\] 0 tests", outcome.output):
+            why = re.search(r": Skipped\n(.*)", outcome.output)
+            item.update(status=NOT_AVAILABLE, reason=why.group(1) if why else "skipped")
         return item
 
-    suites = DRIVER_SUITES + [suite for family, suite in SUITES_OF_FAMILIES.items() if family in families]
-    return summed(in_parallel(session, suite_of, [(suite,) for suite in suites], 1))
+    long_first = sorted(names, key=lambda name: name.split(".")[0] not in (*SUITES_OF_FAMILIES, "Types/Offsets"))
+    return summed(by_suite(in_parallel(session, ran_alone, [(name,) for name in long_first], 12)))
 
 
 def engine(session):

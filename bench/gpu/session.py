@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the phases of a GPU session, each within its seconds. All results are in one file, session.json, rewritten after
-each phase, with a table. A call continues after the one before it: a phase that no longer fits is left to the next."""
+each phase, with a table; failures.txt has the whole output of what failed. A call continues after the one before it: a phase that no longer fits is left to the next."""
 import argparse
 import json
 import re
@@ -19,10 +19,11 @@ NOTHING_RAN = 77  # an exit status
 
 
 class Session:
-    """The input of a phase: the pack, which kernels, the seconds that it has left, and the results of the phases before it."""
+    """The input of a phase: the pack, which kernels and tests, the seconds that it has left, a factor for limits of time,
+    and the results of the phases before it."""
 
-    def __init__(self, pack, kernels, seconds, results):
-        self.pack, self.kernels, self.results = pack, kernels, results
+    def __init__(self, pack, kernels, seconds, results, tests=None, patience=1):
+        self.pack, self.kernels, self.results, self.tests, self.patience = pack, kernels, results, tests, patience
         self.end = time.monotonic() + seconds
         self.phase_end = self.end
         self.torch = tools.Torch()
@@ -83,6 +84,7 @@ def parse():
     parser.add_argument("--again", action="store_true", help="run phases that have results, too")
     parser.add_argument("--pack", default=ROOT / "build" / "session", help="the output of scripts/gpu-session.sh prepare")
     parser.add_argument("--kernels", help="of check and ported only these, separated by commas")
+    parser.add_argument("--tests", help="of driver only these tests, separated by commas, with wildcards: Context.*,Wgmma.Many*")
     parser.add_argument("--seconds", type=float, default=CALL_SECONDS, help="of this call")
     parser.add_argument("--patience", type=float, default=1, help="a factor for the seconds of each phase")
     parser.add_argument("--dry-run", action="store_true", help="run no phase, but write the commands")
@@ -120,7 +122,8 @@ def main():
     before = results_before(options.before or out / "session.json")
     results = dict(before)
     chosen = [name for name in options.phases if options.again or name not in before]
-    session = Session(pack, options.kernels.split(",") if options.kernels else None, options.seconds, results)
+    session = Session(pack, options.kernels.split(",") if options.kernels else None, options.seconds, results,
+                      options.tests.split(",") if options.tests else None, options.patience)
     if not options.dry_run and any(name in NEED_TORCH for name in chosen):
         session.torch.begin()
     for problem in preflight.problems(pack):
@@ -138,6 +141,7 @@ def main():
         ran.append(result["status"])
         facts = {"versions": versions(results), "phases": {name: results[name] for name in PHASES if name in results}}
         tools.write_json(out / "session.json", facts)
+        tools.keep_failures(out / "failures.txt", name, result["items"])
         print(f"{name}: {result['status']} ({result['seconds']} s)", flush=True)
     text = summary.table({name: results[name] for name in PHASES if name in results}, left_over)
     out.mkdir(parents=True, exist_ok=True)

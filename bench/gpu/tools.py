@@ -19,6 +19,12 @@ PASSED, FAILED, OUT_OF_TIME = "passed", "failed", "out of time"
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
 
 
+class Item(dict):
+    """An entry of a phase's results; `log` is the whole output of its program, of which the results have the end at most."""
+
+    log = ""
+
+
 class Outcome:
     """How a program ended."""
 
@@ -35,10 +41,12 @@ class Outcome:
 
     def item(self, name, **more):
         """As an entry of a phase's results; with the end of its output where it did not pass."""
-        entry = {"name": name, "status": self.status, "seconds": round(self.seconds, 2), "command": shlex.join(self.command)}
+        entry = Item(name=name, status=self.status, seconds=round(self.seconds, 2), command=shlex.join(self.command))
+        entry.log = self.output
         if self.status != PASSED:
             entry.update(exit_code=self.code, output=self.tail())
-        return {**entry, **more}
+        entry.update(more)
+        return entry
 
 
 def run(command, seconds, environment=None):
@@ -155,7 +163,29 @@ def provenance(pack):
 def write_json(path, value):
     """Whole or not at all: a session that is cut off leaves no half a file. Results are published: they name no
     folder of the machine."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(value, indent=1).replace(f"{ROOT}/", "") + "\n")
+    new.write_text(text.replace(f"{ROOT}/", ""))
     new.replace(path)
+
+
+def keep_failures(path, phase, items):
+    """Replaces the phase's part of a file with the whole output of each item that failed or ran out of time; a file of
+    no part is removed."""
+    mark = "######## phase "
+    parts = {}
+    for part in (path.read_text() if path.exists() else "").split(f"\n{mark}"):
+        if part:
+            parts[part.removeprefix(mark).split("\n", 1)[0]] = part.removeprefix(mark)
+    bad = [item for item in items if item["status"] in (FAILED, OUT_OF_TIME) and getattr(item, "log", "").strip()]
+    parts.pop(phase, None)
+    if bad:
+        parts[phase] = "\n".join([phase, *(f"==== {item['name']}: {item['status']}\n$ {item['command']}\n{item.log}" for item in bad)])
+    if parts:
+        write_text(path, "\n".join(mark + part for part in parts.values()))
+    else:
+        path.unlink(missing_ok=True)

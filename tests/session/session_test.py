@@ -389,20 +389,77 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         tools.write_json(self.pack / "pack.json", {**self.facts, "archs": ["sm_80"]})
         self.assertTrue(any("no kernels for sm_90: it has sm_80" in problem for problem in preflight.pack_problems(tools.Pack(self.pack))))
 
-    def test_driver_suites_have_separate_processes(self):
-        """Suites for the emulator alone are left out, and a suite that skips everything is not passed."""
+    def driver(self, cases, *arguments):
+        """The phase driver of a stand-in for fa_test_cuda; the exit status, the phase's items by name, and the tests that ran."""
         info = json.dumps({"kernels": [{**INFO["kernels"][0], "name": "cuda.sm_90a.wgmma"}, *INFO["kernels"]]})
         self.tool(self.pack / "bin", "fa", f"echo '{info}'")
-        log = self.folder / "suites.log"
-        self.tool(self.pack / "bin", "fa_test_cuda", f"""echo "$2" >>{log}
-case "$2" in *Wgmma*) echo "[  PASSED  ] 0 tests.";; *) echo "[  PASSED  ] 2 tests.";; esac""")
-        _, results = self.session("--phases", "driver")
-        states = {item["name"]: item["status"] for item in results["driver"]["items"]}
-        self.assertEqual(states, {"Wgmma": "not available", **{
-            name: "passed" for name in ("Context", "Streams", "Graphs", "Place", "Gradients")}})
-        filters = log.read_text().splitlines()
-        self.assertEqual(len(filters), len(states))
-        self.assertTrue(all("-Gradients.MemoryOfTheDeviceMayBeShort:" in line for line in filters), filters)
+        log = self.folder / "ran.log"
+        log.write_text("")
+        self.tool(self.pack / "bin", "fa_test_cuda", f"""case $1 in --gtest_list_tests) printf 'Running main() from gtest_main.cc
+Context.
+  Own
+  Reset
+Types/Offsets.
+  Far/0  # GetParam() = 0
+Fault.
+  NoGpu
+Gradients.
+  Kernels
+  CallsOfTheDriverMayFail
+Wgmma.
+  Tiles
+Tcgen05.
+  Tiles
+'; exit;; esac
+echo "$1" >>{log}
+case $1 in {cases} *) echo "[  PASSED  ] 1 test.";; esac""")
+        done, results = self.session("--phases", "driver", "--again", *arguments)
+        ran = sorted(line.removeprefix("--gtest_filter=") for line in log.read_text().splitlines())
+        return done.returncode, {item["name"]: item for item in results["driver"]["items"]}, ran
+
+    def test_driver_tests_have_separate_processes(self):
+        """Those for the emulator alone and for families of other cards are left out, and tests that are skipped have not passed."""
+        code, items, ran = self.driver("""*Wgmma*) printf 'wgmma_test.cpp:1: Skipped\nno such kernel\n\n[  PASSED  ] 0 tests.\n';;""")
+        self.assertEqual(code, 0)
+        self.assertEqual(ran, ["Context.Own", "Context.Reset", "Gradients.Kernels", "Types/Offsets.Far/0", "Wgmma.Tiles"])
+        states = {name: (item["status"], item["passed"], item["skipped"]) for name, item in items.items()}
+        self.assertEqual(states, {"Context": ("passed", 2, {}), "Gradients": ("passed", 1, {}), "Types/Offsets": ("passed", 1, {}),
+                                  "Wgmma": ("not available", 0, {"Wgmma.Tiles": "no such kernel"})})
+        self.assertEqual(self.driver("", "--tests", "Con*.R*,Wgmma.*")[2], ["Context.Reset", "Wgmma.Tiles"])
+
+    def test_failures_are_kept_whole(self):
+        """In a file apart, by phase; a phase that passes when it is run again has none."""
+        lines = "\\n".join(f"line {i}" for i in range(40))
+        failing = f"""*Reset) printf 'a_test.cpp:84: Failure\nExpected equality:\n  result\n    Which is: 709\n{lines}\n1 FAILED TEST\n'; exit 1;;
+*Own) kill -SEGV $$;;"""
+        code, items, _ = self.driver(failing)
+        self.assertEqual(code, 1)
+        self.assertEqual(items["Context.Reset"]["reason"], "a_test.cpp:84: Failure Expected equality: result Which is: 709 line 0 line 1 line 2")
+        self.assertEqual(items["Context.Own"]["reason"], "exit status -11")
+        self.assertEqual({name: item["status"] for name, item in items.items()},
+                         {"Context.Own": "failed", "Context.Reset": "failed", "Gradients": "passed", "Types/Offsets": "passed", "Wgmma": "passed"})
+        out = self.folder / "out"
+        self.assertNotIn("line 20", (out / "session.json").read_text())
+        self.assertIn("- driver, Context.Reset: failed: a_test.cpp:84: Failure", (out / "summary.md").read_text())
+        kept = (out / "failures.txt").read_text()
+        self.assertIn("######## phase driver\n==== Context.Reset: failed\n$ ", kept)
+        self.assertTrue(all(f"\nline {i}\n" in kept for i in range(40)), kept)
+        self.fa("echo it is wrong; exit 1")
+        self.session("--phases", "check")
+        both = (out / "failures.txt").read_text()
+        self.assertIn(kept.strip(), both)
+        self.assertIn("\n######## phase check\n==== cuda.sm_90a.mma: failed\n", both)
+        self.assertEqual(self.driver("")[0], 0)
+        self.assertTrue((out / "failures.txt").read_text().startswith("######## phase check\n"))
+        self.fa()
+        self.session("--phases", "check", "--again")
+        self.assertFalse((out / "failures.txt").exists())
+
+    def test_a_test_that_does_not_end_is_named(self):
+        code, items, _ = self.driver("*Own) /bin/sleep 60;;", "--seconds", 4)
+        self.assertEqual((code, items["Context.Own"]["status"]), (1, "out of time"))
+        self.assertRegex(items["Context.Own"]["reason"], "did not end in [1-5] s")
+        self.assertEqual(items["Gradients"]["status"], "passed")
 
     def entry(self, shape, **ms):
         facts = {name: {"ms": value, "TFLOPs": 700 / value, "TBs": 3 / value} for name, value in ms.items()}
