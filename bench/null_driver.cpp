@@ -85,6 +85,7 @@ Driver null_driver() {
   d.cuPointerGetAttributes = pointer_attributes;
   d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
+  d.cuMemsetD32Async = [](CUdeviceptr, unsigned, size_t, CUstream) { return CUresult(CUDA_SUCCESS); };
   d.cuThreadExchangeStreamCaptureMode = [](int *) { return CUresult(CUDA_SUCCESS); };
   d.cuStreamGetCtx_v2 = [](CUstream, CUcontext *context, void **) { return give(context, some<CUcontext>()); };
   d.cuStreamGetCtx = [](CUstream, CUcontext *context) { return give(context, some<CUcontext>()); };

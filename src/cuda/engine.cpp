@@ -115,7 +115,8 @@ fa_status CudaEngine::enqueue(const Call &call, const Resident &resident) const 
   size_t bytes = 0;
   if (const fa_status status = store_size(plan.workspace.bytes(), &bytes)) return status;
   StreamMemory own(stream);
-  if (bytes > 0) {
+  const bool can_do_without = call.workspace == nullptr && !device_.pools && plan.tickets;
+  if (bytes > 0 && !can_do_without) {
     char *workspace = static_cast<char *>(call.workspace);
     if (workspace == nullptr) {
       if (const fa_status status = own.allocate(device_, static_cast<int64_t>(bytes),
@@ -123,7 +124,7 @@ fa_status CudaEngine::enqueue(const Call &call, const Resident &resident) const 
         return status;
       workspace = own.data();
     }
-    plan.workspace.bind(workspace, &plan.params);
+    plan.bind(workspace);
   }
   return launch(plan.loops(), kernels, resident, device_, stream, &plan.params);
 }

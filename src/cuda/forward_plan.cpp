@@ -5,10 +5,12 @@
 
 #include "core/status.h"
 #include "cuda/inputs.h"
+#include "cuda/launch.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
 #include "forward/combine/tiles.h"
+#include "forward/wgmma/tiles.h"
 
 namespace fa::cuda {
 namespace {
@@ -180,7 +182,7 @@ class Candidates {
 
  private:
   bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &cut) const {
-    const bool invariant = p_.attention->batch_invariant;  // rows of any number, by one entry point
+    const bool invariant = p_.attention->batch_invariant;                 // rows of any number, by one entry point
     const bool few = cut.entry == Entry::decode && !tile.values_in_keys;  // which then reads half as much as others
     return entry == cut.entry || (tile.cuts && !few && !invariant) || cut.whole;
   }
@@ -273,6 +275,33 @@ KernelLaunch combine_of(const ForwardCall &p, const Image &image, int tile_rows,
   return kernel;
 }
 
+/// A stride costs half of the longest work tile, as the first block has the longest one of every round. Tickets cost
+/// the microseconds in which their counter is cleared: in that time a multiprocessor of an H200 does a quarter of this
+/// many multiply-adds.
+constexpr int64_t least_work_for_tickets = int64_t{1} << 25;
+
+/// Whether some work tile is as long as that. Never becomes false when a bound rises.
+bool has_long_work(const ForwardCall &p, const TileConfig &tile) {
+  const Attention &a = *p.attention;
+  return Count(p.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows >= Count(least_work_for_tickets);
+}
+
+/// Whether an image's blocks can take work tiles by tickets: whichever is next when a block is free.
+bool has_tickets(const Image &image) {
+  return image.family == &kernels::wgmma::family;
+}
+
+/// Whether they do in a call: where its work tiles differ in length, and a stride would hand them out unevenly.
+bool takes_tickets(const ForwardCall &p, const ForwardPlan &plan, const Device &device) {
+  const KernelLaunch &kernel = plan.kernel();
+  const LaunchLoop &loop = plan.loop[0];
+  const bool uneven = plan.params.has_key_bounds != 0 || plan.params.is_varlen != 0;
+  if (!has_tickets(*kernel.image) || !uneven || !has_long_work(p, kernel.tile)) return false;
+  if (loop.schedule.num_splits > 1 || loop.rounds() > 1) return false;
+  const int64_t grid = grid_of(kernel.tile, loop.tiles, device, p.cu_seqlens_q != nullptr);
+  return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::most_works;
+}
+
 /// The launches of a kernel that has been chosen, and of combine where there are splits.
 void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
               ForwardPlan *plan) {
@@ -285,6 +314,7 @@ void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &ke
   loop.tiles_per_launch = std::min(loop.tiles, most_blocks / cut.splits);
   plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
   set_order(p, device, kernel.tile, plan->slots, &loop.schedule);
+  if (takes_tickets(p, *plan, device)) plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
   if (cut.splits == 1) return;
 
   if (p.num_splits != 0 || p.attention->batch_invariant)
@@ -324,8 +354,10 @@ Count workspace_bound(const ForwardCall &p, const KernelSet &kernels, const Devi
   int64_t most = 0;
   for (const Image *image : kernels)
     for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
-      if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0))
+      if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0)) {
         most = std::max(most, bound_of(p, tile, device));
+        if (has_tickets(*image) && has_long_work(p, tile)) most = std::max<int64_t>(most, sizeof(uint32_t));
+      }
   return most;
 }
 
@@ -334,6 +366,7 @@ std::string log_line(const ForwardPlan &plan) {
   if (kernel.image == nullptr) return "";
   std::string text = std::string("call: ") + kernel.image->name + " " + name_of(kernel.entry);
   if (plan.splits() > 1) text.append(", ").append(std::to_string(plan.splits())).append(" splits");
+  if (plan.tickets) text.append(", by tickets");
   for (int i = 0; i < plan.rejected_count; i++) {
     const RejectedKernel &rejected = plan.rejected[i];
     text.append("; not ").append(rejected.image->name).append(" ").append(name_of(rejected.entry));

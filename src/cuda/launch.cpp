@@ -51,7 +51,7 @@ fa_status launch(const KernelLaunch &kernel, CUkernel handle, int64_t tiles, con
   if (kernel.dependent && may_be_dependent(stream))
     attributes.add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).value.number = 1;
   if (tile.cluster > 1) {
-    unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
+    unsigned (&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
   }
   const int64_t x = grid_of(tile, params->schedule.blocks, device, params->cu_seqlens_q != nullptr);
@@ -63,9 +63,16 @@ fa_status launch(const KernelLaunch &kernel, CUkernel handle, int64_t tiles, con
       attributes.list(),
       attributes.count()};
   // The driver takes as many arguments as the kernel has, and only reads them.
-  void *arguments[] = {params, kernel.maps ? const_cast<kernels::TensorMaps *>(&*kernel.maps) : nullptr};
+  void *arguments[] = {params, kernel.maps ? const_cast<kernels::TensorMaps *>(&*kernel.maps) : nullptr,
+                       const_cast<uint32_t **>(&kernel.tickets)};
   const auto function = reinterpret_cast<CUfunction>(handle);  // as the driver has it: in whichever context is current
   const Driver &driver = machine().driver;
+  if (kernel.tickets != nullptr) {
+    const CUresult cleared = driver.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(kernel.tickets), 0, 1, stream);
+    if (cleared != CUDA_SUCCESS)
+      return failed(driver, "cuMemsetD32Async", cleared, "of the tickets of %s of %s on device %d (%s)",
+                    name_of(kernel.entry), kernel.image->name, device.index, device.name);
+  }
   const CUresult result = driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
   return result == CUDA_SUCCESS ? FA_OK
                                 : failed(driver, "cuLaunchKernelEx", result, "%s of %s on device %d (%s)",

@@ -29,6 +29,7 @@ struct KernelLaunch {
   int grid_y = 1, grid_z = 1;     // the grid's other dimensions
   bool dependent = false;         // a programmatic dependent launch: the kernel itself waits for the one before
   std::optional<kernels::TensorMaps> maps;  // where the tile has boxes
+  uint32_t *tickets = nullptr;              // in the workspace: blocks take work tiles by them; 0 when it starts
   const char *why_no_better = nullptr;      // why an image before this one does not support the call
 };
 
@@ -58,6 +59,14 @@ class WorkspaceLayout {
     bytes_ = bytes_ + elements * static_cast<int64_t>(sizeof(std::remove_pointer_t<Pointer>));
   }
 
+  /// Adds a part for this many elements that no parameter points to, and gives its offset.
+  template <class T>
+  Count add_unnamed(int64_t elements) {
+    const Count at = bytes_;
+    bytes_ = bytes_ + elements * static_cast<int64_t>(sizeof(T));
+    return at;
+  }
+
   Count bytes() const { return bytes_; }
 
   /// Points the parameters to their parts of a workspace of that size.
@@ -82,7 +91,14 @@ struct Plan {
   LaunchLoop loop[most_loops];
   int loop_count = 0;
   WorkspaceLayout<KernelParams> workspace;
-  fa_status status = FA_OK;  // else an error that core/status.h describes: no kernel of the op supports the call
+  std::optional<Count> tickets;  // of the first kernel, in the workspace: the call can do without
+  fa_status status = FA_OK;      // else an error that core/status.h describes: no kernel of the op supports the call
+
+  /// Points parameters and kernels to their parts of a workspace.
+  void bind(char *memory) {
+    workspace.bind(memory, &params);
+    if (tickets) loop[0].kernels[0].tickets = reinterpret_cast<uint32_t *>(memory + tickets->value());
+  }
 
   std::span<const LaunchLoop> loops() const { return {loop, static_cast<size_t>(loop_count)}; }
 

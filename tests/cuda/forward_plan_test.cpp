@@ -1,8 +1,8 @@
 // The entry point that a forward call takes, from inside.
 #include <gtest/gtest.h>
 
-#include "forward_calls.h"
 #include "forward/mma/tiles.h"
+#include "forward_calls.h"
 
 namespace fa::cuda {
 namespace {
@@ -117,6 +117,38 @@ TEST(ForwardPlan, FewRowsHaveATileOfTheirOwn) {
   EXPECT_EQ(entry_of("mma", 1, 5, 2, false), Entry::split);
   EXPECT_EQ(entry_of("mma", 1, 1, 8, true), Entry::split);
   EXPECT_EQ(entry_of("simt", 1, 1, 8, false), Entry::split);
+}
+
+/// Where work tiles differ in length, and the longest is long. The family takes tensor maps, which the driver makes.
+TEST(ForwardPlan, TicketsComeWithTensorMaps) {
+  const KernelSet kernels = image_of("wgmma", 64);
+  if (kernels.images[0] == nullptr) GTEST_SKIP() << "this build has no wgmma";
+  const Device device = fast_device();
+  const auto takes = [&](Shaped s) {
+    s.problem.batch_k = s.problem.batch;
+    const ForwardPlan plan = plan_of(s.get(), kernels, device);
+    EXPECT_LE(number(plan.workspace.bytes()), bound_of(s.get(), kernels, device));
+    EXPECT_EQ(number(plan.workspace.bytes()) > 0, plan.tickets.has_value() || plan.splits() > 1);
+    return plan.tickets.has_value();
+  };
+  const auto causal = [](int64_t batch, int64_t rows, int64_t rows_k) {
+    Shaped s(batch, rows, rows_k, 16, 16, 64);
+    s.attention.mask = FA_MASK_CAUSAL;
+    return s;
+  };
+  const bool maps = machine().driver.cuTensorMapEncodeTiled != nullptr;  // cuda_plan.maps
+  EXPECT_EQ(takes(causal(8, 2048, 2048)), maps);
+  EXPECT_FALSE(takes(Shaped(8, 2048, 2048, 16, 16, 64)));
+  EXPECT_FALSE(takes(causal(8, 1024, 1024)));        // short work tiles
+  EXPECT_FALSE(takes(causal(8, 128, 8192)));         // a work tile a block, at most
+  EXPECT_FALSE(takes(causal(1 << 12, 2048, 2048)));  // more than all blocks can keep
+  Shaped lengths(8, 2048, 2048, 16, 16, 64);
+  static const int32_t used = 0;
+  lengths.problem.seqused_k = &used;
+  EXPECT_EQ(takes(lengths), maps);
+  Shaped splits = causal(8, 2048, 2048);
+  splits.problem.num_splits = 2;
+  EXPECT_FALSE(takes(splits));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The family for warpgroups: which calls it takes, and blocks with many work tiles.
 #include <algorithm>
 
+#include "cuda/graph.h"
 #include "cuda/persistent.h"
 
 namespace cuda_test {
@@ -82,6 +83,88 @@ TEST_F(Wgmma, ManyTilesOf96Columns) {
 }
 TEST_F(Wgmma, ManyTilesOf128Columns) {
   run_with_nan_at(620, long_case(128, FA_F16));
+}
+
+/// Work tiles of different lengths; by its bounds, a long call.
+Case uneven_case() {
+  Case c = base_case();
+  c.b = 1, c.hq = 3, c.hkv = 1, c.sq = 300, c.sk = 1050, c.d = 128, c.used_k = true;
+  return c;
+}
+
+/// Has as many keys as queries: few, for the emulator.
+void use_few_keys(Call *own) {
+  Instance &i = own->instance;
+  i.seqused_k[0] = 300;
+  i.k.randomise(7, 2, 1), i.v.randomise(7, 3, 1);  // those behind the instance's own length were not finite
+  own->update(i.seqused_k), own->update(i.k), own->update(i.v);
+}
+
+/// A workspace of a call that is full of ones, so that its first ticket would be the last of all.
+class FullWorkspace {
+ public:
+  FullWorkspace(const Op &op, fa_forward_args *args) {
+    EXPECT_EQ(fa_forward_workspace_size(op.op, args, &args->workspace_size), FA_OK) << fa_last_error();
+    EXPECT_GE(args->workspace_size, 4u);
+    EXPECT_EQ(call("cuMemAlloc_v2", &address_, args->workspace_size), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuMemsetD8_v2", address_, static_cast<unsigned char>(0x7f), args->workspace_size), CUDA_SUCCESS);
+    args->workspace = reinterpret_cast<void *>(address_);
+  }
+  ~FullWorkspace() { call("cuMemFree_v2", address_); }
+  FullWorkspace(const FullWorkspace &) = delete;
+  FullWorkspace &operator=(const FullWorkspace &) = delete;
+
+ private:
+  CUdeviceptr address_ = 0;
+};
+
+/// Blocks take the next work tile when they are free. Values that are not finite are in work tiles that the fix-up pass
+/// must find again. Each launch begins with the first ticket, wherever the last one ended.
+TEST_F(Wgmma, ManyTilesByTickets) {
+  const InContext in;
+  const Case c = uneven_case();
+  const Op op(desc_of(c));
+  Call own(c);
+  use_few_keys(&own);
+  own.instance.v.set(0, 250, 0, 3, std::numeric_limits<double>::quiet_NaN());
+  own.update(own.instance.v);
+  const FullWorkspace workspace(op, &own.args);
+  for (int turn = 0; turn < 2; turn++) {
+    own.instance.clear_outputs();
+    own.update(own.instance.out);
+    Log said;
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "");
+    EXPECT_NE(said.text.find("by tickets"), std::string::npos) << said.text;
+  }
+}
+
+/// So does each replay.
+TEST_F(Wgmma, ManyTilesByTicketsInAGraph) {
+  const InContext in;
+  const Stream stream;
+  const Case c = uneven_case();
+  const Op op(desc_of(c));
+  Call own(c);
+  use_few_keys(&own);
+  own.args.stream = stream.handle;
+  const FullWorkspace workspace(op, &own.args);
+  const Graph graph(op, own.args);
+  ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(graph.nodes, 2u);  // clear, kernel
+  for (int turn = 0; turn < 2; turn++) {
+    own.instance.clear_outputs();
+    own.update(own.instance.out);
+    ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+    EXPECT_EQ(own.failure(), "");
+  }
+}
+
+/// Without a workspace their counter is memory of the stream.
+TEST_F(Wgmma, ManyTilesByTicketsWithoutAWorkspace) {
+  std::string log;
+  EXPECT_EQ(run(uneven_case(), &log), "");
+  EXPECT_NE(log.find("by tickets"), std::string::npos) << log;
 }
 
 TEST_F(Wgmma, ManyTilesOf192Columns) {

@@ -119,6 +119,7 @@ CUDA = [
     emulated("first_of_a_round", "kernels/collective/tile_scheduler.cuh", "first += last * apart;", "first += last;", "^cuda_schedule"),
     emulated("tile_more_a_sequence", "src/cuda/inputs.cpp", "all_rows / rows + batch", "all_rows / rows", "^cuda_schedule"),
     emulated("never_evenly", "src/cuda/inputs.cpp", "evenly <= by_rows", "false", "^cuda_schedule"),
+    emulated("tickets_not_cleared", "src/cuda/launch.cpp", "if (kernel.tickets != nullptr) {", "if (false) {", "^cuda_wgmma"),
     emulated("rhythm_of_the_grid", "src/cuda/launch.cpp", "fewer % 2 != 0 && fewer % 3 != 0", "true", "^cuda_schedule"),
     emulated("heads_of_a_group", "src/cuda/order.cpp", "clusters <= most ? clusters : head;", "1;", "^cuda_schedule"),
     emulated("bytes_of_a_group", "src/cuda/order.cpp", "device.l2_bytes / l2_parts", "device.l2_bytes", "^cuda_schedule"),

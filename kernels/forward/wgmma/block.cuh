@@ -3,7 +3,7 @@
 // clang-format off
 //   producer warp                                   consumer warpgroups, 64 rows of queries each (shares_rows: the same)
 //   ─────────────                                   ────────────────────────────────────────────
-//   finds the block's work tiles
+//   finds the block's work tiles (next_work)
 //   WorkItem, Q by TMA ───── q_full ──────────────> keys of each row; Q is read until its last product with keys
 //                      <──── q_empty ─────────────  every warp; an item's place is free one item later
 //   K of block n - 1, V of block n, ...
@@ -73,8 +73,9 @@ struct Block {
 template <class B>
 struct State {
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  WorkItem items[2];         // the next one's place is not the last one's, whose results are still written
-  FixupBitmap fixup_bitmap;  // set by the warpgroups
+  WorkItem items[2];               // the next one's place is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;        // set by the warpgroups
+  uint32_t works[most_works + 1];  // by tickets: the places of work tiles after the block's first, by the producer
 };
 
 template <class B>

@@ -9,7 +9,7 @@ template <Entry E>
 using BlockOf = Block<Dtype::FA_DTYPE, FA_DIM, E>;
 
 template <class B>
-__device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps) {
+__device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps, uint32_t *tickets) {
   griddepcontrol_launch_dependents();               // where splits are combined
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
@@ -21,7 +21,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
     setmaxnreg_dec<B::shape.producer_registers>();
-    if (threadIdx.x < 32) Producer<B>(p, maps, shared).run();
+    if (threadIdx.x < 32) Producer<B>(p, maps, tickets, shared).run();
   } else {
     setmaxnreg_inc<B::shape.consumer_registers>();
     Consumer<B>(p, maps, shared, warpgroup - 1).run();
@@ -29,22 +29,22 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
 }
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
-    fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<BlockOf<Entry::plain>>(p, maps);
+    fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps, uint32_t *tickets) {
+  forward<BlockOf<Entry::plain>>(p, maps, tickets);
 }
 
 #if FA_DIM == 192 || FA_DIM == 576
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::narrow>::threads, 1)
-    fa_forward_narrow(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<BlockOf<Entry::narrow>>(p, maps);
+    fa_forward_narrow(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps, uint32_t *tickets) {
+  forward<BlockOf<Entry::narrow>>(p, maps, tickets);
 }
 #endif
 static_assert(has_narrow(FA_DIM) == (FA_DIM == 192 || FA_DIM == 576));
 
 #if (FA_DIM & (FA_DIM - 1)) == 0
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::score_mod>::threads, 1)
-    fa_forward_score_mod(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<BlockOf<Entry::score_mod>>(p, maps);
+    fa_forward_score_mod(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps, uint32_t *tickets) {
+  forward<BlockOf<Entry::score_mod>>(p, maps, tickets);
 }
 static_assert(has_score_mod_entry(FA_DIM));
 #else

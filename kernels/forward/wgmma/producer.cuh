@@ -13,17 +13,20 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
   using Base::items_, Base::maps_, Base::p_, Base::shared_, Base::state_;
 
  public:
-  __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared) : Base(p, maps, shared) {}
+  __device__ Producer(const Params &p, const TensorMaps &maps, uint32_t *tickets, const SharedMemory<B> &shared)
+      : Base(p, maps, shared), tickets_(tickets) {}
 
   __device__ void run() {
 #pragma unroll 1
     for (;;) {
       int32_t number = 0;
-      for_each_work_tile(p_, rows_of_work<B>(p_), [&](const WorkTile &w) {
+#pragma unroll 1
+      for (uint32_t place = blockIdx.x; place < p_.schedule.blocks; place = next_work(place, ++number)) {
+        const uint32_t tile = quotient(place, p_.by_num_splits);
+        const WorkTile w = get_work_tile(p_, rows_of_work<B>(p_), tile, place - tile * p_.schedule.num_splits);
         if (w.rows > 0 && (!repeats() || state_.fixup_bitmap.has(p_, number)))
           this->send(repeats() ? WorkPass::detect : WorkPass::main, number, w);
-        number++;
-      });
+      }
       const bool over = repeats();
       this->signal(over ? WorkPass::done : WorkPass::drain);
       if (over || !any_fixup()) return;
@@ -33,9 +36,22 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
 
  private:
   static constexpr uint32_t second_round = 1u << 30;  // in items_: registers are few
+  static constexpr uint32_t no_work = ~0u;
 
   /// Processes again the work tiles whose bit is set in the fix-up bitmap.
   __device__ bool repeats() const { return items_ >= second_round; }
+
+  /// The place of the block's next work tile, which is its number `number`: a stride after the last one; or, by
+  /// tickets, the first that no block has taken, so that all end together. Those are looked up when they are processed
+  /// again. A block that has no room for more leaves the rest to others.
+  __device__ uint32_t next_work(uint32_t place, int32_t number) const {
+    if (tickets_ == nullptr) return place + gridDim.x;
+    if (!repeats()) {
+      if (lane() == 0) state_.works[number] = number < most_works ? gridDim.x + atomicAdd(tickets_, 1) : no_work;
+      __syncwarp();
+    }
+    return state_.works[number];
+  }
 
   /// Waits until every consumer has come to the pause.
   __device__ bool any_fixup() const {
@@ -58,6 +74,8 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
           {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
     });
   }
+
+  uint32_t *tickets_;  // that blocks have drawn; or nullptr
 };
 
 }  // namespace fa::kernels::wgmma

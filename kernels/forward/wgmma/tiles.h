@@ -95,12 +95,15 @@ constexpr bool producer_has_registers(int dim) {
   return dim <= 192;
 }
 
-/// Tiles first; then barriers, and the warpgroups' messages to each other.
+/// Work tiles that a block takes by tickets, at most: it keeps their numbers.
+constexpr int most_works = 255;
+
+/// Tiles first; then the warpgroups' messages to each other; then barriers, and the numbers of work tiles.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
   const int of_out = boxes_of_out(dim) ? rows(s) * dim_v : 0;
   const int of_messages = 4 * s.consumers * messages_of_warp(s) * message_bytes(s);
   const int of_values = s.values_in_keys ? 0 : dim_v;
-  return (rows(s) * dim + s.stages * s.keys * (dim + of_values) + of_out) * 2 + of_messages + 1024;
+  return (rows(s) * dim + s.stages * s.keys * (dim + of_values) + of_out) * 2 + of_messages + 2048;
 }
 
 /// Head dimensions with ALiBi: beyond them no registers are left for it.

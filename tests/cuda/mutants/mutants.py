@@ -30,7 +30,7 @@ JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 def keep_entry(kernel: Path, entry):
     """Leaves the other entry points without a body."""
     text = kernel.read_text(encoding="utf-8")
-    kernel.write_text(re.sub(rf"  forward<BlockOf<Entry::(?!{entry}>)\w+>>\(p(, maps)?\);\n", "", text), encoding="utf-8")
+    kernel.write_text(re.sub(rf"  forward<BlockOf<Entry::(?!{entry}>)\w+>>\(p(, \w+)*\);\n", "", text), encoding="utf-8")
 
 
 def alone(mutants):
