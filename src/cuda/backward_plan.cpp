@@ -62,20 +62,20 @@ const char *fused_rejection(const BackwardCall &c) {
   return nullptr;
 }
 
-struct Summing {
-  const Image *image;  // that computes all three gradients in one loop; nullptr: the call takes two passes
-  const char *reason;  // where there is no image
-};
-
-Summing summing_of(const BackwardCall &c, const KernelSet &kernels, const Device &device) {
-  if (const char *why = fused_rejection(c)) return {nullptr, why};
+/// Calls try(image) for the images that compute all three gradients of a call in one loop, best first, until it returns
+/// nullptr; else returns why the last one does not run the call. nullptr, too, where it ran one.
+template <class Try>
+const char *each_fused(const BackwardCall &c, const KernelSet &kernels, const Device &device, const Try &attempt) {
+  if (const char *why = fused_rejection(c)) return why;
   const char *why = "no kernel of this type and head dimension has one loop";
   for (const Image *image : kernels) {
     if (!image->has(Entry::bwd_fused)) continue;
-    if (image->tile_of(Entry::bwd_fused).shared_bytes <= device.shared_per_block) return {image, nullptr};
-    why = "one loop needs more shared memory than the device has";
+    why = image->tile_of(Entry::bwd_fused).shared_bytes > device.shared_per_block
+              ? "one loop needs more shared memory than the device has"
+              : attempt(*image);
+    if (why == nullptr) break;
   }
-  return {nullptr, why};
+  return why;
 }
 
 /// Tiles of keys that all queries attend. Under a causal mask or a window the next tile has fewer queries, or later
@@ -153,20 +153,20 @@ class Planner {
 
   /// Adds dk, dv and dq in one loop where that suits the call; else returns why not.
   const char *add_fused() {
-    const auto [image, reason] = summing_of(c_, kernels_, device_);
-    if (image == nullptr) return reason;
-    KernelLaunch kernel = launch_of(*image, Entry::bwd_fused);
-    if (const char *why = unsupported_reason(kernel)) return why;
-    const bool any_order = c_.attention->nondeterministic;
-    if (!any_order && !fixed_order_pays(c_, kernel.tile, device_))
-      return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
-    if (const char *why = encode_maps_of(&kernel)) return why;
-    plan_->in_turns = !any_order;
-    plan_->params.dq_columns = image->dim;
-    plan_->workspace = layout_of(c_, image);
-    add_keys(kernel);
-    add_queries(best(Entry::dq_postprocess));
-    return nullptr;
+    return each_fused(c_, kernels_, device_, [this](const Image &image) -> const char * {
+      KernelLaunch kernel = launch_of(image, Entry::bwd_fused);
+      if (const char *why = unsupported_reason(kernel)) return why;
+      const bool any_order = c_.attention->nondeterministic;
+      if (!any_order && !fixed_order_pays(c_, kernel.tile, device_))
+        return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
+      if (const char *why = encode_maps_of(&kernel)) return why;
+      plan_->in_turns = !any_order;
+      plan_->params.dq_columns = image.dim;
+      plan_->workspace = layout_of(c_, &image);
+      add_keys(kernel);
+      add_queries(best(Entry::dq_postprocess));
+      return nullptr;
+    });
   }
 
   /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
@@ -216,7 +216,9 @@ class Planner {
 
   /// nullptr, or why the driver refuses.
   const char *encode_maps_of(KernelLaunch *kernel) const {
-    return kernel->tile.box_keys > 0 ? encode_maps(c_, c_.dout, kernel->tile, 1, &kernel->maps.emplace()) : nullptr;
+    if (kernel->tile.box_keys == 0) return nullptr;
+    if (const char *why = encode_maps(c_, c_.dout, kernel->tile, 1, &kernel->maps.emplace())) return why;
+    return kernel->maps->rows_of_out != kernel->tile.box_out ? "dout that is not copied in boxes" : nullptr;
   }
 
   static TileSchedulerParams schedule_of(int rows, const Tiles &tiles, int64_t heads) {
@@ -267,7 +269,12 @@ BackwardPlan plan_of(const BackwardCall &call, const KernelSet &kernels, const D
 }
 
 Count workspace_bound(const BackwardCall &call, const KernelSet &kernels, const Device &device) {
-  return layout_of(call, summing_of(call, kernels, device).image).bytes();
+  Count most = layout_of(call, nullptr).bytes();
+  each_fused(call, kernels, device, [&](const Image &image) {
+    most = std::max(most, layout_of(call, &image).bytes());
+    return "";  // and the next one
+  });
+  return most;
 }
 
 std::string log_line(const BackwardPlan &plan) {

@@ -136,8 +136,8 @@ constexpr auto type_names = [] {
 constexpr BackwardNames backward_of(const kernels::Arch *arch, unsigned types) {
   BackwardNames found = {};
   for (const Image &image : std::span(list, list_length)) {
-    if (image.arch != arch || ((types | bit_of(kernels::f32)) & bit_of(image.dtype)) == 0 || !image.has(Entry::dkv))
-      continue;
+    const bool computes = image.has(Entry::dkv) || image.has(Entry::bwd_fused);
+    if (image.arch != arch || ((types | bit_of(kernels::f32)) & bit_of(image.dtype)) == 0 || !computes) continue;
     if (found.count == 0 || !same(image.name, found.names[found.count - 1])) found.names[found.count++] = image.name;
   }
   return found;

@@ -388,8 +388,8 @@ TEST(BackwardPlan, HasTensorMapsOfTilesWithBoxes) {
   constexpr kernels::Family boxed = {[](const kernels::Arch &, int, Entry entry) {
                                        TileConfig tile = {};
                                        if (entry != Entry::dkv) return tile;
-                                       tile.rows = tile.keys = tile.box_queries = tile.box_keys = 64,
-                                       tile.threads = 128;
+                                       tile.rows = tile.keys = tile.box_queries = tile.box_keys = 64;
+                                       tile.box_out = 64, tile.threads = 128;
                                        return tile;
                                      },
                                      [](const kernels::Attention &) { return kernels::bf16; },
@@ -410,6 +410,11 @@ TEST(BackwardPlan, HasTensorMapsOfTilesWithBoxes) {
     EXPECT_EQ(dkv().image, kernels.images[1]);
     EXPECT_STREQ(dkv().why_no_better, "q, k or v of which the driver makes no tensor map");
     EXPECT_FALSE(dkv().maps.has_value());
+  }
+  if (machine().driver.cuTensorMapEncodeTiled != nullptr) {
+    s.call.dout.stride[1] = 0;
+    EXPECT_EQ(dkv().image, kernels.images[1]);
+    EXPECT_STREQ(dkv().why_no_better, "dout that is not copied in boxes");
   }
   s.call.k.stride[1] = 0;
   EXPECT_EQ(dkv().image, kernels.images[1]);
