@@ -18,12 +18,27 @@ __device__ inline void cp_async_bulk_tensor_4d(uint32_t to, const TensorMap &map
       : "memory");
 }
 
+/// Begins to copy whole chunks of 16 bytes. The mbarrier's phase gets them.
+__device__ inline void cp_async_bulk(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 /// Begins to copy a box of a tensor from shared memory; nothing is written outside the tensor. Part of this thread's
 /// next bulk group.
 __device__ inline void cp_async_bulk_tensor_4d(const TensorMap &map, uint32_t from, int32_t x0, int32_t x1, int32_t x2,
                                                int32_t x3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
                "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+               : "memory");
+}
+
+/// Begins to add f32 numbers, whole chunks of 16 bytes of them, to those in global memory. Part of this thread's next
+/// bulk group.
+__device__ inline void cp_reduce_async_bulk_add_f32(float *to, uint32_t from, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
                : "memory");
 }
 
@@ -40,6 +55,11 @@ __device__ inline void cp_async_bulk_wait_group_read() {
 /// Waits until this thread's bulk groups have written their copies.
 __device__ inline void cp_async_bulk_wait_group() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/// Orders this thread's accesses to global memory and its copies from and to it.
+__device__ inline void fence_proxy_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 /// Where a box's first row is in its tensor: its place in the map's dimensions but for the elements.

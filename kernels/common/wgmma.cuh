@@ -91,8 +91,8 @@ struct MatrixDescriptor {
   __device__ uint64_t descriptor(uint32_t lower) const { return uint64_t{upper} << 32 | lower; }
 };
 
-/// d = a b, or d + a b, of 64 rows, as many columns as the sums have, and a depth of 16. B's columns are rows of shared
-/// memory, or, transposed, columns.
+/// d = a b, or d + a b, of 64 rows, as many columns as the sums have, and a depth of 16. A's rows and B's columns are rows
+/// of shared memory, or, transposed, columns.
 template <class T, int Columns>
 struct Wgmma;
 
@@ -133,6 +133,13 @@ struct Wgmma;
     __device__ __forceinline__ static void multiply(Sums &d, uint64_t a, uint64_t b) {                              \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " a2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns        \
                    "k16.f32." name "." name " {" FA_NAMES_##sums "}, " a0 ", " a1 ", p, 1, 1, 0, 0;\n}"             \
+                   : FA_SUMS_##sums(d)                                                                              \
+                   : "l"(a), "l"(b), "n"(int(Accumulate)));                                                         \
+    }                                                                                                               \
+    template <bool Accumulate>                                                                                      \
+    __device__ __forceinline__ static void multiply_transposed(Sums &d, uint64_t a, uint64_t b) {                   \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " a2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns        \
+                   "k16.f32." name "." name " {" FA_NAMES_##sums "}, " a0 ", " a1 ", p, 1, 1, 1, 1;\n}"             \
                    : FA_SUMS_##sums(d)                                                                              \
                    : "l"(a), "l"(b), "n"(int(Accumulate)));                                                         \
     }                                                                                                               \

@@ -101,6 +101,7 @@ TEST(Kernels, BackwardKernelsAreNamed) {
     const bool halves = std::string(info.compute_dtypes).find("f16") != std::string::npos;
     std::vector<std::string> expected = {arch + ".backward_simt"};
     if (halves) expected.insert(expected.begin(), arch + ".backward_mma");
+    if (halves && arch == "cuda.sm_90a") expected.insert(expected.begin(), arch + ".backward_wgmma");
     if (std::string(info.device) == "cpu") expected = {info.name};
     EXPECT_EQ(backward_names(i, info), expected) << info.name;
   }

@@ -21,9 +21,10 @@ from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
 from shared_rows import SHARED_ROWS
 from table import CLEAN, MUTANTS
+from warpgroup_gradients import WARPGROUP_GRADIENTS
 from wide import WIDE
 
-ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + ROLES
+ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + WARPGROUP_GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 

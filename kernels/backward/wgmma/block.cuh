@@ -1,0 +1,139 @@
+// A block that owns keys and values, and streams the queries of all heads that read them, from the last tile to the
+// first (TileCoord).
+//
+// clang-format off
+//   producer warp                              consumer warpgroups, 64 keys each
+//   ─────────────                              ─────────────────────────────────
+//   K, V by TMA ────────── kv_full ──────────> S^T  = K Q^T
+//   Q and RowStats ─────── q_full[stage] ────> P^T  = 2^(c S^T - lse)
+//   dO ─────────────────── do_full[stage] ───> dP^T = V dO^T,  dV += P^T dO
+//           <───────────── empty[stage] ─────  dS^T = P^T (dP^T - delta),  dK += dS^T Q
+//                                              dS^T in shared memory; barrier ds_stored, in the next step: dQ += dS K
+//   dQ warp
+//   ───────
+//   waits for its turn         <─── dq_full ── parts of dQ in shared memory, every warp
+//   adds dQ by TMA, lets the
+//   next block have its turn ────── dq_empty >
+// clang-format on
+#pragma once
+
+#include "backward/wgmma/tiles.h"
+#include "collective/backward_tile_scheduler.cuh"
+#include "common/tma.cuh"
+#include "common/wgmma.cuh"
+
+namespace fa::kernels::backward_wgmma {
+
+template <Dtype Type, int Dim>
+struct Block {
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
+  static constexpr Dtype dtype = Type;
+  static constexpr Shape shape = shape_of(Dim);
+  static constexpr uint32_t exponents = infinities<Type>;  // of two elements that are not finite
+  static constexpr bool halves = kernels::Element<Type>::halves_gradients;
+  static_assert(!kernels::Element<Type>::scales_gradients);
+  static constexpr int dim = Dim;
+  static constexpr int rows = keys;  // that the block owns
+  static constexpr int columns = shape.columns, stages = shape.stages;
+  static constexpr int threads = backward_wgmma::threads;
+
+  using OwnTile = SharedTile<rows, dim>;
+  using StreamedTile = SharedTile<columns, dim>;
+  using DsTile = SharedTile<rows, columns>;
+  using Own = MatrixDescriptor<OwnTile>;
+  using Streamed = MatrixDescriptor<StreamedTile>;
+  using Ds = MatrixDescriptor<DsTile>;
+
+  using Scores = AccumulatorTile<1, columns / 8>;
+  using Sums = AccumulatorTile<1, dim / 8>;
+  using Rows = typename Sums::Rows;
+
+  /// A warpgroup's part of a tile of dQ: 64 queries by 64 columns.
+  using DqPart = AccumulatorTile<1, 8>;
+  static_assert(columns * dim == 64 * 64 * consumers);
+  static constexpr int dq_bytes = columns * dim * 4;
+
+  /// Which of the block's keys a lane's row r is.
+  __device__ static int row_of(uint32_t thread, int r) {
+    return (thread - 128) / 32 * 16 + r * 8 + Sums::first_row(thread % 32);
+  }
+};
+
+/// A query tile of one head of the group. The order is from the last tile to the first, all heads of each: blocks that
+/// add to dq in a fixed order then never wait for a block that has more tiles.
+struct TileCoord {
+  int head, tile;
+
+  __device__ void advance(int group) {
+    if (++head == group) head = 0, tile--;
+  }
+};
+
+/// The keys of a block that a query attends, counted from the block's first one.
+struct KeyRange {
+  uint16_t low, high;
+
+  __device__ bool holds(int key) const { return low <= key && key < high; }
+};
+
+/// The state that all roles share.
+template <class B>
+struct State {
+  RowStats stats[B::stages][B::columns];
+  KeyRange attended[consumers][B::columns];  // of a masked step, by either warpgroup
+  uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
+  Sequence sequence;
+  KeyWork work;
+  Interval full;    // the queries that attend all keys
+  Interval tiles;   // of queries of each head
+  int group;        // heads of queries that have the keys
+  int64_t row;      // of row 0 of the group's first head, in row_stats and in the sums of dq
+  Interval before;  // tiles of queries that the block before adds to
+};
+
+template <class B>
+struct SharedMemory {
+  uint32_t begin;
+  State<B> *state;
+
+  static constexpr int ring = 2 * B::OwnTile::bytes, ds_tiles = ring + B::stages * 2 * B::StreamedTile::bytes;
+  static constexpr int dq_tile = ds_tiles + 2 * B::DsTile::bytes, of_tiles = dq_tile + B::dq_bytes;
+  static_assert(of_tiles + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
+
+  __device__ explicit SharedMemory(char *memory)
+      : begin(shared_address(memory)), state(reinterpret_cast<State<B> *>(memory + of_tiles)) {}
+
+  /// K and V.
+  __device__ uint32_t own(int which) const { return begin + which * B::OwnTile::bytes; }
+
+  /// A stage's tiles: Q and dO.
+  __device__ uint32_t slot(int stage, int which) const {
+    return begin + ring + (2 * stage + which) * B::StreamedTile::bytes;
+  }
+
+  /// dS of even steps, and of odd ones.
+  __device__ uint32_t ds(int which) const { return begin + ds_tiles + which * B::DsTile::bytes; }
+
+  /// A tile of dQ, in the order of the sums in global memory.
+  __device__ uint32_t dq() const { return begin + dq_tile; }
+
+  /// By one thread.
+  __device__ void make_barriers() const {
+    constexpr int warps = 4 * consumers;
+    mbarrier_init(shared_address(&state->kv_full), 1);
+    for (int i = 0; i < B::stages; i++) {
+      mbarrier_init(shared_address(&state->q_full[i]), 1);
+      mbarrier_init(shared_address(&state->do_full[i]), 1);
+      mbarrier_init(shared_address(&state->empty[i]), warps);
+    }
+    mbarrier_init(shared_address(&state->dq_full), warps);
+    mbarrier_init(shared_address(&state->dq_empty), 1);
+    fence_mbarrier_init();
+  }
+};
+
+/// Named barriers; 0 is __syncthreads.
+enum Barrier : int { everyone = 1, warpgroup = 2 };
+
+}  // namespace fa::kernels::backward_wgmma

@@ -1,0 +1,390 @@
+// A consumer warpgroup: the gradients of its 64 keys and of their values, and its part of dQ. Consumer::step has the
+// five products.
+#pragma once
+
+#include "backward/wgmma/products.cuh"
+#include "backward/wgmma/store.cuh"
+#include "collective/dq_accum.cuh"
+#include "collective/nonfinite.cuh"
+
+namespace fa::kernels::backward_wgmma {
+
+/// The weight of a pair that does not attend: +-0, and no other weight is negative.
+constexpr float no_weight = -0.f;
+
+__device__ inline bool has_weight(float weight) {
+  return __float_as_int(weight) != int(0x80000000);
+}
+
+template <class B>
+class Consumer {
+ public:
+  /// group: the number of this warpgroup among the consumers.
+  __device__ Consumer(const BackwardParams &p, const SharedMemory<B> &shared, int group)
+      : p_(p),
+        shared_(shared),
+        state_(*shared.state),
+        group_(group),
+        keys_(shared.own(0)),
+        streamed_(shared.slot(0, 0)),
+        ds_(shared.ds(0)) {}
+
+  __device__ void run() {
+    Gradients sum;
+    sum.dk.clear();
+    sum.dv.clear();
+    if (!state_.tiles.empty()) {
+      clear_ds(1);
+      mbarrier_wait(shared_address(&state_.kv_full), 0);
+#pragma unroll 1
+      for (TileCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
+        mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
+        step(sum, tile);
+        release_stage();
+      }
+      DqPart dq;
+      wait_for_everyone();
+      wgmma_fence();
+      multiply_ds(dq);
+      wgmma_wait_group<0>();
+      pin(dq);
+      hand_over(dq);
+    }
+    wait_for_everyone();  // the tiles are free
+    const Sequence &s = state_.sequence;
+    const KeyWork &w = state_.work;
+    const int keys = min(B::rows, s.keys - w.first);
+    const int64_t key = int64_t(s.k_first) + w.first;
+    constexpr float unit = B::halves ? 2 : 1;
+    store_sums<B>(shared_, Gradient(p_.dk, p_.dk_dtype, p_.accumulate & accumulate_dk, s.k_batch, key, w.kv_head),
+                  sum.dk, keys, p_.head_dim, p_.scale * unit);
+    store_sums<B>(shared_, Gradient(p_.dv, p_.dv_dtype, p_.accumulate & accumulate_dv, s.k_batch, key, w.kv_head),
+                  sum.dv, keys, p_.head_dim_v, unit);
+  }
+
+ private:
+  using Scores = typename B::Scores;
+  using DqPart = typename B::DqPart;
+
+  struct Gradients {
+    typename B::Sums dk, dv;
+  };
+
+  /// Read again at each use, to save registers: the thread's number in its warpgroup, and in its warp.
+  __device__ static int thread() { return uint32_t(mov_tid_x()) % 128; }
+  __device__ static int lane() { return uint32_t(mov_tid_x()) % 32; }
+  __device__ static void wait_for_everyone() { bar_sync(everyone, 128 * consumers); }
+
+  /// In n_: the step before has no dS whose dQ is still to be added.
+  static constexpr uint32_t no_dq = 1u << 31;
+  __device__ bool has_dq() const { return n_ < no_dq; }
+
+  __device__ uint32_t stage() const { return n_ % B::stages; }
+  __device__ uint32_t parity() const { return n_ / B::stages % 2; }
+  /// Where tiles of queries are as those of keys, they need no registers in addition: they follow upon K and V.
+  static constexpr bool tiles_alike = std::is_same_v<typename B::OwnTile, typename B::StreamedTile>;
+  struct NoDescriptor {
+    __device__ explicit NoDescriptor(uint32_t) {}
+  };
+  __device__ typename B::Streamed streamed(uint32_t number) const {
+    if constexpr (tiles_alike) return keys_ + (2 + number);
+    if constexpr (!tiles_alike) return streamed_ + number;
+  }
+  __device__ typename B::Streamed queries() const { return streamed(2 * stage()); }
+  __device__ typename B::Streamed dout() const { return streamed(2 * stage() + 1); }
+  __device__ typename B::Own own(const typename B::Own &tile) const { return tile.from(keys_of_warpgroup * group_); }
+
+  __device__ void release_stage() {
+    __syncwarp();
+    if (lane() == 0) mbarrier_arrive(shared_address(&state_.empty[stage()]));
+    n_++;
+  }
+
+  /// Before the first step there is no dS: zeros in its place.
+  __device__ void clear_ds(int which) const {
+#pragma unroll 1
+    for (int at = (threadIdx.x - 128) * 16; at < B::DsTile::bytes; at += 128 * consumers * 16)
+      st_shared_v4_b32(shared_.ds(which) + at, {});
+    fence_proxy_async();
+  }
+
+  /// A lane's statistics of two blocks of columns: {-lse log2 e, -delta} of each of its four columns.
+  struct Stats {
+    float4 block[2];
+  };
+  __device__ Stats stats(int i) const {
+    const uint32_t from =
+        shared_address(state_.stats[stage()]) + (16 * i + Scores::first_column(lane())) * int(sizeof(RowStats));
+    Stats found;
+    unroll<2>([&](int j) {
+      const uint4 x = ld_shared_v4_b32(from + 8 * j * int(sizeof(RowStats)));
+      found.block[j] = {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
+    });
+    return found;
+  }
+
+  /// f(block, statistics) of each block of columns. Statistics are on their way while those before are used.
+  template <class F>
+  __device__ __forceinline__ void for_each_block(Stats here, F f) const {
+    constexpr int pairs = Scores::column_blocks / 2;
+    unroll<pairs>([&](int i) {
+      const Stats next = i + 1 < pairs ? stats(i + 1) : Stats{};
+      unroll<2>([&](int j) { f(2 * i + j, here.block[j]); });
+      here = next;
+    });
+  }
+
+  /// Whether not all queries of a tile attend all keys, or some have no weights; alike in all warps.
+  __device__ bool is_masked(TileCoord tile) const {
+    bool without_keys = false;
+    unroll<B::columns / 32>(
+        [&](int i) { without_keys |= state_.stats[stage()][32 * i + lane()].neg_lse_log2 == -infinity; });
+    const int row = tile.tile * B::columns;
+    return __any_sync(~0u, without_keys) || row < state_.full.low || row + B::columns > state_.full.high;
+  }
+
+  /// Notes the keys of the block that each query of a tile attends; none of a row without weights. By the warpgroup.
+  __device__ void store_key_ranges(TileCoord tile) const {
+    const int column = thread();
+    if (column < B::columns) {
+      const int query = tile.tile * B::columns + column;
+      const bool any = query < state_.sequence.queries && state_.stats[stage()][column].neg_lse_log2 != -infinity;
+      const Interval keys = any ? attended(p_, state_.sequence, query) : Interval{0, 0};
+      const auto own = [&](int key) { return uint16_t(min(max(key - state_.work.first, 0), B::rows)); };
+      state_.attended[group_][column] = {own(keys.low), own(keys.high)};
+    }
+    bar_sync(warpgroup + group_, 128);
+  }
+
+  /// A lane's pairs that attend, in a masked step: a bit for each column of a row.
+  struct Attending {
+    uint32_t row[2];
+
+    __device__ bool holds(int j, int e) const { return row[e / 2] >> (2 * j + e % 2) & 1; }
+  };
+  static_assert(B::columns <= 128);
+
+  __device__ Attending attending() const {
+    Attending found = {};
+    const int key = B::row_of(128 * (group_ + 1) + thread(), 0);
+#pragma unroll 1
+    for (int j = 0; j < Scores::column_blocks; j++) {
+      unroll<2>([&](int e) {
+        const KeyRange keys = state_.attended[group_][8 * j + Scores::first_column(lane()) + e];
+        unroll<2>([&](int r) { found.row[r] |= uint32_t(keys.holds(key + 8 * r)) << (2 * j + e); });
+      });
+    }
+    return found;
+  }
+
+  /// P^T = 2^(c S^T - lse) in place of S^T. first: statistics 0.
+  template <bool Masked>
+  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const Attending &pairs = {}) const {
+    constexpr float half = B::halves ? 1 : 0;
+    const float scale_2 = p_.scale * log2_e;
+    for_each_block(first, [&](int j, float4 of) {
+      const float even = of.x - half, odd = of.z - half;
+      unroll<4>([&](int e) {
+        float &number = x.block[0][j].x[e];
+        const float weight = ex2_approx_ftz(fmaf(number, scale_2, e % 2 ? odd : even));
+        number = !Masked || pairs.holds(j, e) ? weight : no_weight;
+      });
+    });
+  }
+
+  /// dS^T = P^T (dP^T - delta) in place of dP^T.
+  template <bool Masked>
+  __device__ __forceinline__ void multiply_weights(Scores &y, const Scores &weights, const Stats &first) const {
+    for_each_block(first, [&](int j, float4 of) {
+      unroll<4>([&](int e) {
+        const float weight = weights.block[0][j].x[e];
+        float &number = y.block[0][j].x[e];
+        const float d = weight * (number + (e % 2 ? of.w : of.y));
+        number = Masked && !has_weight(weight) ? 0 : d;
+      });
+    });
+  }
+
+  /// dS^T in shared memory, for the next step's dQ.
+  __device__ __forceinline__ void store_ds(const Weights<B> &ds) const {
+    const int first = keys_of_warpgroup * group_ + thread() / 32 * 16;
+    const uint32_t at = shared_.ds(n_ % 2) + B::DsTile::lane_offset(first + lane_row(lane()), lane_chunk(lane()));
+    unroll<Weights<B>::blocks>(
+        [&](int k) { stmatrix_x4(B::DsTile::matrices_at(at, 0, k), ds.columns[k].block[0].word); });
+    fence_proxy_async();
+  }
+
+  /// Begins dQ = dS K of the step before.
+  __device__ __forceinline__ void multiply_ds(DqPart &dq) const {
+    const auto ds = ds_ + (n_ + 1) % 2;
+    if constexpr (B::dim == 64) {
+      backward_wgmma::multiply_ds<B>(dq, ds.from(0, group_), keys_);
+    } else {
+      backward_wgmma::multiply_ds<B>(dq, ds, keys_.from(0, group_));
+    }
+  }
+
+  /// Hands this warpgroup's part of dQ of the step before to the warp that adds it.
+  __device__ __forceinline__ void hand_over(const DqPart &dq) {
+    if (has_dq()) hand_over(dq, n_ - 1);
+    n_ &= ~no_dq;
+  }
+  __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
+    const int first_row = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
+    const int first_column = B::dim == 64 ? 0 : 64 * group_;
+    const uint32_t to = shared_.dq() + (first_row * B::dim + first_column * block_rows + sum_place(lane(), 0)) * 4;
+    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
+    unroll<DqPart::column_blocks>([&](int j) {
+      const Accumulator &x = dq.block[0][j];
+      st_shared_v4_b32(to + j * block_sums * 4, {__float_as_uint(x.x[0]), __float_as_uint(x.x[1]),
+                                                 __float_as_uint(x.x[2]), __float_as_uint(x.x[3])});
+    });
+    fence_proxy_async();
+    __syncwarp();
+    if (lane() == 0) mbarrier_arrive(shared_address(&state_.dq_full));
+  }
+
+  __device__ __forceinline__ void step(Gradients &sum, TileCoord tile) {
+    Scores x;
+    DqPart dq;
+    wgmma_fence();
+    multiply_rows<B>(x, own(keys_), queries());  // S^T = K Q^T
+    wait_for_everyone();
+    multiply_ds(dq);  // dQ = dS K, of the step before
+    if (is_masked(tile)) {
+      differentiate_masked(sum, x, dq, tile);
+    } else {
+      differentiate(sum, x, dq);
+    }
+  }
+
+  /// From S^T on. The compiler computes weights where they are first used: where registers allow, dV comes first, so
+  /// that this is while dQ is multiplied.
+  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq) {
+    constexpr bool roomy = B::columns <= 64;
+    Scores y;
+    Stats first;
+    if constexpr (roomy) {
+      first = stats(0);
+      wgmma_wait_group<1>();
+      pin(x);
+      weigh<false>(x, first);
+      Weights<B> p(x);
+      mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+      add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
+      wgmma_wait_group<1>();
+      pin(dq);
+      hand_over(dq);
+      wgmma_fence();
+      multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
+      first = stats(0);
+      wgmma_wait_group<0>();
+    } else {
+      wgmma_wait_group<0>();
+      pin(x);
+      pin(dq);
+      hand_over(dq);
+      mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+      wgmma_fence();
+      multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
+      weigh<false>(x, stats(0));
+      Weights<B> p(x);
+      add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
+      wgmma_wait_group<1>();
+      first = stats(0);
+    }
+    pin(y);
+    multiply_weights<false>(y, x, first);  // dS^T = P^T (dP^T - delta)
+    Weights<B> ds(y);
+    store_ds(ds);
+    add_weighted<B>(sum.dk, ds, queries());  // dK += dS^T Q
+    wgmma_wait_group<0>();
+    pin(sum.dv);
+    pin(sum.dk);
+  }
+
+  /// The same of a step in which not all queries attend all keys.
+  __device__ __forceinline__ void differentiate_masked(Gradients &sum, Scores &x, DqPart &dq, TileCoord tile) {
+    store_key_ranges(tile);
+    const Attending pairs = attending();
+    wgmma_wait_group<0>();
+    pin(x);
+    pin(dq);
+    hand_over(dq);
+    const bool odd = any_nonfinite(x);
+    weigh<true>(x, stats(0), pairs);
+    mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+    Scores y;
+    wgmma_fence();
+    multiply_rows<B>(y, own(keys_ + 1), dout());
+    wgmma_wait_group<0>();
+    pin(y);
+    const bool any_odd = bar_red_or(everyone, 128 * consumers, odd || any_nonfinite(y));
+    multiply_weights<true>(y, x, stats(0));
+    if (any_odd) repair(x, y);
+    Weights<B> p(x), ds(y);
+    store_ds(ds);
+    add_weighted<B>(sum.dv, p, dout());
+    add_weighted<B>(sum.dk, ds, queries());
+    wgmma_wait_group<0>();
+    pin(sum.dv);
+    pin(sum.dk);
+    if (any_odd) add_carefully();
+  }
+
+  /// Whether a product is NaN or infinite.
+  __device__ static bool any_nonfinite(const Scores &x) {
+    float zero = 0;
+    x.for_each([&](float number, int, int) { zero = fmaf(number, 0.f, zero); });
+    return zero != 0;
+  }
+
+  /// Zeroes the elements of Q and dO that are not finite: a product by a masked weight is 0 then. The weights P of
+  /// pairs whose dS is not finite become NaN, so that dV does, too.
+  __device__ void repair(Scores &p, const Scores &ds) const {
+    unroll<2>([&](int which) {
+      clear_nonfinite(shared_.slot(stage(), which), B::StreamedTile::bytes, B::exponents, threadIdx.x - 128,
+                      128 * consumers);
+    });
+    fence_proxy_async();
+    wait_for_everyone();
+    unroll<Scores::column_blocks>(
+        [&](int j) { unroll<4>([&](int e) { p.block[0][j].x[e] += ds.block[0][j].x[e] - ds.block[0][j].x[e]; }); });
+  }
+
+  /// dQ of this step, keys that are not finite counting as 0 where not all attend them; the next step then has none to
+  /// add.
+  __device__ void add_carefully() {
+    wait_for_everyone();
+    DqPart dq;
+    dq.clear();
+    const int query = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
+    const int chunk = (B::dim == 64 ? 0 : 64 * group_) / 8 + lane_chunk(lane());
+#pragma unroll 1
+    for (int k = 0; k < B::rows; k += 16) {
+      FragmentsA<typename B::Element, 1> a;
+      ldmatrix_x4_trans(a.block[0].word,
+                        shared_.ds(n_ % 2) + B::DsTile::offset(k + lane_row_of_columns(lane()),
+                                                               query / 8 + lane_chunk_of_columns(lane())));
+      unroll<4>([&](int j) {
+        uint32_t b[4];
+        ldmatrix_x4_trans(b, shared_.own(0) + B::OwnTile::offset(k + lane_row(lane()), chunk + 2 * j));
+        unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
+        dq.multiply_add(j, a, b);
+      });
+    }
+    hand_over(dq, n_);
+    n_ |= no_dq;
+  }
+
+  const BackwardParams &p_;
+  const SharedMemory<B> &shared_;
+  State<B> &state_;
+  int group_;
+  typename B::Own keys_;                                                          // values are the next tile
+  std::conditional_t<tiles_alike, NoDescriptor, typename B::Streamed> streamed_;  // Q of the first stage
+  typename B::Ds ds_;                                                             // of even steps
+  uint32_t n_ = no_dq;  // of the step, and no_dq: registers are few
+};
+
+}  // namespace fa::kernels::backward_wgmma

@@ -1,0 +1,72 @@
+// The tiles of the backward kernels for warpgroups (Hopper), for every head dimension; and the calls that they support.
+#pragma once
+
+#include "common/images.h"
+#include "common/row_layout.h"
+#include "common/score_scale.h"
+
+namespace fa::kernels::backward_wgmma {
+
+/// The configuration of a block: a producer warpgroup, and two consumer warpgroups with 64 keys each.
+struct Shape {
+  int columns;  // queries of a step
+  int stages;   // of the pipeline of queries
+};
+
+constexpr Shape shape_of(int dim) {
+  return dim <= 64 ? Shape{128, 2} : Shape{64, 2};
+}
+
+constexpr int keys_of_warpgroup = 64, consumers = 2, keys = keys_of_warpgroup * consumers;
+constexpr int threads = 128 * (1 + consumers);
+
+/// Of a thread: 64 K in all.
+constexpr int producer_registers = 24, consumer_registers = 240;
+
+/// Keys and values, the stages of Q and dO, two tiles of dS, and one of dQ; then the state, which has of each query the
+/// statistics of each stage, and its keys by either warpgroup.
+constexpr int shared_bytes(const Shape &s, int dim) {
+  const int tiles = (2 * keys + s.stages * 2 * s.columns) * dim * 2 + 2 * keys * s.columns * 2 + s.columns * dim * 4;
+  return tiles + s.columns * (8 * s.stages + 4 * consumers) + 1024;
+}
+
+constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
+  if (entry != Entry::bwd_fused) return {};
+  const Shape s = shape_of(dim);
+  return {.rows = s.columns,
+          .keys = keys,
+          .threads = threads,
+          .shared_bytes = shared_bytes(s, dim),
+          .stages = s.stages,
+          .box_queries = s.columns,
+          .box_keys = keys,
+          .box_out = s.columns};
+}
+
+constexpr const char *unsupported_reason(const Attention &a) {
+  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (scales_gradients(a.q_dtype)) return "gradients that need factors";
+  return nullptr;
+}
+
+/// Supported are scores with the scale alone.
+inline const char *unsupported_backward_reason(Entry, const BackwardParams &p) {
+  if (const char *why = unsupported_scores_reason(p, false)) return why;
+  if (p.kv_batch_idx != nullptr) return "sequences that may share keys";
+  if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
+  return nullptr;
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+/// bf16 up to head dimension 128, in one loop.
+inline constexpr Family family = {
+    tile,
+    [](const Attention &a) { return Dtype(a.q_dtype); },
+    unsupported_reason,
+    [](Entry, const Params &) -> const char * { return "it computes gradients"; },
+    false,
+    unsupported_backward_reason,
+};
+#endif
+
+}  // namespace fa::kernels::backward_wgmma

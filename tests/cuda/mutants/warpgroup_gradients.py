@@ -1,0 +1,35 @@
+"""The mutants of kernels/backward/wgmma, seen by tests/engine/checked_backward.cpp."""
+
+from table import RACE, STALE, UNWRITTEN, WRONG, Mutant
+
+FOLDER = "backward/wgmma/"
+NAN = r"is -?nan, expected"
+UNREAD = r"unwritten-memory: asynchronously reads shared memory"  # by products
+
+
+def in_turns(name, file, old, new, expected=WRONG, dim="64", test="GradientsInTurns"):
+    return Mutant(name, ("90a", "backward_wgmma", "bf16", dim), file and FOLDER + file, old, new, expected,
+                  test=f"*/CheckedGradients.{test}Dim{dim}/bf16_sm_90a")  # fmt: skip
+
+
+def any_order(name, file, old, new, expected=WRONG, dim="64"):
+    return in_turns(name, file, old, new, expected, dim, "GradientsAnyOrder")
+
+
+WARPGROUP_GRADIENTS = [
+    in_turns("clean_gradients_of_warpgroups", "", "", "", ""),
+    in_turns("barrier_of_ds", "consumer.cuh", "    wait_for_everyone();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
+    in_turns("fence_of_ds", "consumer.cuh", "ds.columns[k].block[0].word); });\n    fence_proxy_async();", "ds.columns[k].block[0].word); });", r"error \(proxy-fence\)"),
+    in_turns("ds_of_this_step", "consumer.cuh", "ds_ + (n_ + 1) % 2", "ds_ + n_ % 2", UNREAD),
+    in_turns("room_for_dq", "consumer.cuh", "    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);\n", "", RACE + "|" + STALE),
+    in_turns("dq_still_read", "producer.cuh", "    cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE),
+    in_turns("queries_of_a_warpgroup", "consumer.cuh", "ds.from(0, group_), keys_", "ds.from(0, 0), keys_"),
+    in_turns("columns_of_a_warpgroup", "consumer.cuh", "ds, keys_.from(0, group_)", "ds, keys_.from(0, 0)", dim="128"),
+    any_order("rows_of_a_mask", "consumer.cuh", "keys.holds(key + 8 * r)", "keys.holds(key)"),
+    any_order("queries_that_are_not_finite", "consumer.cuh", "    if (any_odd) repair(x, y);\n", "", NAN),
+    any_order("keys_that_are_not_finite", "consumer.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
+    any_order("first_dq", "consumer.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
+    in_turns("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
+              "    wgmma_wait_group<1>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of", RACE + "|" + STALE + "|in flight|while"),
+    any_order("twice_of_halves", "consumer.cuh", "constexpr float unit = B::halves ? 2 : 1;", "constexpr float unit = 1;"),
+]  # fmt: skip
