@@ -102,13 +102,15 @@ void reset_primary() {
 }
 
 TEST(Context, AfterAResetOfThePrimaryOne) {
-  std::unique_ptr<Op> op;
+  Case large = split_case();  // with more shared memory than kernels have unasked
+  large.q = FA_F16, large.d = 128, large.sq = 70;
+  std::unique_ptr<Op> op, op_of_large;
   for (int turn = 0; turn < 3; ++turn) {
     const InContext in;
-    if (turn == 0) op = std::make_unique<Op>(desc_of(split_case()));
-    {
-      Call own(split_case());
-      ASSERT_EQ(fa_forward(op->op, &own.args), FA_OK) << fa_last_error();
+    if (turn == 0) op = std::make_unique<Op>(desc_of(split_case())), op_of_large = std::make_unique<Op>(desc_of(large));
+    for (const bool is_large : {false, true}) {
+      Call own(is_large ? large : split_case());
+      ASSERT_EQ(fa_forward((is_large ? op_of_large : op)->op, &own.args), FA_OK) << fa_last_error();
       EXPECT_EQ(own.failure(), "");
     }
     reset_primary();
