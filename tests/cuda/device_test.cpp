@@ -200,6 +200,7 @@ TEST(Devices, QuantisedKeysHaveFamiliesOfTheirOwn) {
 }
 
 TEST(Devices, OlderArchitecturesByMaxArch) {
+  if (can_be("sm_75") && !is_emulated()) GTEST_SKIP() << "the device is of the oldest architecture";
   const int outcome = in_child({{"FA_EMU_DEVICE", "sm_90"}, {"FA_MAX_ARCH", "sm_80"}}, [] {
     if (!is_built("sm_80")) return 2;
     return chosen(FA_F32) == "cuda.sm_80.simt" ? 0 : 1;
