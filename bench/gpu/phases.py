@@ -49,7 +49,7 @@ SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz", 
 # one family of kernels.
 OF_THE_EMULATOR = re.compile(
     r"(Fault|TensorMaps|Image|Pageable|PageableOrder|Pools|Slices|Apart|Unready)[.]"
-    r"|Gradients[.](MemoryOfTheDeviceMayBeShort|CallsOfTheDriverMayFail)$|Streams[.]OneThatWasDestroyed|Devices[.]OneBeforeTuring")
+    r"|Gradients[.](Memory\w+|CallsOfTheDriverMayFail)$|Streams[.]OneThatWasDestroyed|Devices[.]OneBeforeTuring")
 SUITES_OF_FAMILIES = {"Wgmma": "wgmma", "Tcgen05": "tcgen05"}
 TEST_SECONDS = 40  # of a test, most of which take three
 SANITIZERS = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards",

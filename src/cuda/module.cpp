@@ -172,7 +172,8 @@ fa_status find_module(const Image &image, const Device &device, const Context &c
   Module fresh = {};
   for (int i = 0; i < kernels::entry_count; i++) {
     const auto entry = kernels::Entry(i);
-    if (!image.has(entry)) continue;
+    // Images are taken without room for bwd_fused, in whose place gradients take two passes.
+    if (!image.has(entry) || image.tile_of(entry).shared_bytes > device.shared_per_block) continue;
     if (const fa_status status = load_kernel(image, device, library, entry, &fresh.kernels[i])) return status;
   }
   loaded = new Loaded{&image, context.id, fresh, loaded};

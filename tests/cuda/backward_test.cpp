@@ -302,6 +302,28 @@ TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
   }
 }
 
+/// A device has room for the kernels of two passes, and not for that of one loop.
+TEST(Gradients, MemoryOfBlocksMayBeShort) {
+  if (!is_emulated()) GTEST_SKIP() << needs_the_emulator;
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  constexpr int left_out = over + 1;
+  const int outcome = in_child({{"FA_EMU_DEVICE", "sm_80:shared=99K"}, {"FA_EMU_QUIET", "1"}}, [] {
+    if (!is_built("sm_80")) return left_out;
+    const InContext in;
+    const Shared shared;
+    const BackwardInstance instance(turns_case());
+    const Op op(desc_of(turns_case()));
+    const Log log;
+    if (fa_backward(op.op, &instance.call) != FA_OK) return bad(fa_last_error());
+    if (!log.has("in two passes: one loop needs more shared memory than the device has")) return bad(log.text);
+    if (!reference::wait_for_gpu().empty()) return int(not_ours);
+    const std::string failure = compare(instance, reference::ExpectedGradients(instance));
+    return failure.empty() ? int(fine) : bad(failure);
+  });
+  if (outcome == left_out) GTEST_SKIP() << "FA_ARCHS leaves out 80";
+  EXPECT_EQ(outcome, fine);
+}
+
 /// Each of them, or under sanitizers, where a call takes half a second, every ninth. Those of loading and placing are
 /// fault_test.cpp's too.
 // [F73]

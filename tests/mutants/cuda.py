@@ -147,6 +147,13 @@ CUDA = [
     ),
     emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", r"^cuda\.f32"),
     emulated(
+        "room_for_one_loop",
+        "src/cuda/module.cpp",
+        " || image.tile_of(entry).shared_bytes > device.shared_per_block",
+        "",
+        r"^cuda_fault",
+    ),
+    emulated(
         "image_of_another_build",
         "src/cuda/module.cpp",
         "if (result == CUDA_SUCCESS) {\n    libraries",
