@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
 #include <stdexcept>
 
 namespace reference {
@@ -24,15 +25,22 @@ std::string error_name(int result) {
   return name ? name : "an unknown error";
 }
 
-/// Makes the first GPU's primary context current in this thread.
+/// Makes the first GPU's primary context current in this thread; after a reset it is retained again.
 void enter() {
-  static void *const context = [] {
-    void *retained = nullptr;
+  static std::mutex retaining;
+  static void *context = nullptr;
+  const std::lock_guard lock(retaining);
+  unsigned flags = 0;
+  int active = 0;
+  if (context == nullptr) {
     if (const int result = call("cuInit", 0u)) throw std::runtime_error("cuInit: " + error_name(result));
-    if (const int result = call("cuDevicePrimaryCtxRetain", &retained, 0))
+  } else if (const int result = call("cuDevicePrimaryCtxGetState", 0, &flags, &active)) {
+    throw std::runtime_error("cuDevicePrimaryCtxGetState: " + error_name(result));
+  }
+  if (active == 0) {
+    if (const int result = call("cuDevicePrimaryCtxRetain", &context, 0))
       throw std::runtime_error("cuDevicePrimaryCtxRetain: " + error_name(result));
-    return retained;
-  }();
+  }
   if (const int result = call("cuCtxSetCurrent", context))
     throw std::runtime_error("cuCtxSetCurrent: " + error_name(result));
 }
@@ -65,6 +73,7 @@ std::string wait_for_gpu() {
   const int result = call("cuCtxSynchronize");
   if (result == 0) return "";
   call("cuDevicePrimaryCtxReset_v2", 0);
+  enter();  // or memory that is shared could not be given back
   return error_name(result);
 }
 

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "cuda/fixture.h"
+#include "reference/gpu.h"
 
 namespace cuda_test {
 namespace {
@@ -154,6 +155,23 @@ TEST(Context, AFaultOfTheDeviceIsTheDriversError) {
   EXPECT_NE(call("cuCtxSynchronize"), CUDA_SUCCESS);
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_DRIVER);
   EXPECT_EQ(last_error_lacks({"CUDA_ERROR_ILLEGAL_ADDRESS"}), "");
+}
+
+/// Memory that tests share with the GPU is in the primary context, which a fault ends: it is there for the next test.
+TEST(Context, TestsShareMemoryAfterAFault) {
+  if (!is_emulated()) GTEST_SKIP() << "drivers may want a new process after a fault";
+  reference::share_memory(true);
+  for (const int64_t stride : {int64_t{1} << 40, int64_t{0}}) {
+    const Instance instance(small_case());
+    fa_forward_args args = instance.args;
+    if (stride != 0) args.k.stride[1] = stride;  // beyond all memory
+    const Op op(desc_of(small_case()));
+    EXPECT_EQ(fa_forward(op.op, &args), FA_OK) << fa_last_error();
+    EXPECT_EQ(reference::wait_for_gpu(), stride != 0 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "");
+    if (stride != 0) continue;
+    EXPECT_EQ(reference::compare(instance, reference::Expected(instance)), "");
+  }
+  reference::share_memory(false);
 }
 
 // [F110]
