@@ -62,8 +62,8 @@ const char *fused_rejection(const BackwardCall &c) {
   return nullptr;
 }
 
-/// Calls try(image) for the images that compute all three gradients of a call in one loop, best first, until it returns
-/// nullptr; else returns why the last one does not run the call. nullptr, too, where it ran one.
+/// Calls attempt(image) for the images that compute all three gradients of a call in one loop, best first, until it
+/// returns nullptr; else returns why the last one does not run the call. nullptr, too, where it ran one.
 template <class Try>
 const char *each_fused(const BackwardCall &c, const KernelSet &kernels, const Device &device, const Try &attempt) {
   if (const char *why = fused_rejection(c)) return why;
