@@ -3,28 +3,26 @@
 #pragma once
 
 #include "backward/wgmma/products.cuh"
+#include "backward/wgmma/scores.cuh"
 #include "backward/wgmma/store.cuh"
 #include "collective/dq_accum.cuh"
 #include "collective/nonfinite.cuh"
 
 namespace fa::kernels::backward_wgmma {
 
-/// The weight of a pair that does not attend: +-0, and no other weight is negative.
-constexpr float no_weight = -0.f;
-
-__device__ inline bool has_weight(float weight) {
-  return __float_as_int(weight) != int(0x80000000);
-}
-
 template <class B>
-class Consumer {
+class Consumer : private StepScores<B> {
+  using Base = StepScores<B>;
+  using Base::any_nonfinite, Base::attending, Base::is_masked, Base::stats, Base::store_key_ranges;
+  using Base::group_, Base::n_, Base::p_, Base::state_;
+  using Base::lane, Base::no_dq, Base::parity, Base::stage, Base::thread;
+  using typename Base::Attending, typename Base::Scores, typename Base::Stats;
+
  public:
   /// group: the number of this warpgroup among the consumers.
   __device__ Consumer(const BackwardParams &p, const SharedMemory<B> &shared, int group)
-      : p_(p),
+      : Base(p, *shared.state, group),
         shared_(shared),
-        state_(*shared.state),
-        group_(group),
         keys_(shared.own(0)),
         streamed_(shared.slot(0, 0)),
         ds_(shared.ds(0)) {}
@@ -63,24 +61,16 @@ class Consumer {
   }
 
  private:
-  using Scores = typename B::Scores;
   using DqPart = typename B::DqPart;
 
   struct Gradients {
     typename B::Sums dk, dv;
   };
 
-  /// Read again at each use, to save registers: the thread's number in its warpgroup, and in its warp.
-  __device__ static int thread() { return uint32_t(mov_tid_x()) % 128; }
-  __device__ static int lane() { return uint32_t(mov_tid_x()) % 32; }
   __device__ static void wait_for_everyone() { bar_sync(everyone, 128 * consumers); }
 
-  /// In n_: the step before has no dS whose dQ is still to be added.
-  static constexpr uint32_t no_dq = 1u << 31;
   __device__ bool has_dq() const { return n_ < no_dq; }
 
-  __device__ uint32_t stage() const { return n_ % B::stages; }
-  __device__ uint32_t parity() const { return n_ / B::stages % 2; }
   /// Where tiles of queries are as those of keys, they need no registers in addition: they follow upon K and V.
   static constexpr bool tiles_alike = std::is_same_v<typename B::OwnTile, typename B::StreamedTile>;
   struct NoDescriptor {
@@ -106,103 +96,6 @@ class Consumer {
     for (int at = (threadIdx.x - 128) * 16; at < B::DsTile::bytes; at += 128 * consumers * 16)
       st_shared_v4_b32(shared_.ds(which) + at, {});
     fence_proxy_async();
-  }
-
-  /// A lane's statistics of two blocks of columns: {-lse log2 e, -delta} of each of its four columns.
-  struct Stats {
-    float4 block[2];
-  };
-  __device__ Stats stats(int i) const {
-    const uint32_t from =
-        shared_address(state_.stats[stage()]) + (16 * i + Scores::first_column(lane())) * int(sizeof(RowStats));
-    Stats found;
-    unroll<2>([&](int j) {
-      const uint4 x = ld_shared_v4_b32(from + 8 * j * int(sizeof(RowStats)));
-      found.block[j] = {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
-    });
-    return found;
-  }
-
-  /// f(block, statistics) of each block of columns. Statistics are on their way while those before are used.
-  template <class F>
-  __device__ __forceinline__ void for_each_block(Stats here, F f) const {
-    constexpr int pairs = Scores::column_blocks / 2;
-    unroll<pairs>([&](int i) {
-      const Stats next = i + 1 < pairs ? stats(i + 1) : Stats{};
-      unroll<2>([&](int j) { f(2 * i + j, here.block[j]); });
-      here = next;
-    });
-  }
-
-  /// Whether not all queries of a tile attend all keys, or some have no weights; alike in all warps.
-  __device__ bool is_masked(TileCoord tile) const {
-    bool without_keys = false;
-    unroll<B::columns / 32>(
-        [&](int i) { without_keys |= state_.stats[stage()][32 * i + lane()].neg_lse_log2 == -infinity; });
-    const int row = tile.tile * B::columns;
-    return __any_sync(~0u, without_keys) || row < state_.full.low || row + B::columns > state_.full.high;
-  }
-
-  /// Notes the keys of the block that each query of a tile attends; none of a row without weights. By the warpgroup.
-  __device__ void store_key_ranges(TileCoord tile) const {
-    const int column = thread();
-    if (column < B::columns) {
-      const int query = tile.tile * B::columns + column;
-      const bool any = query < state_.sequence.queries && state_.stats[stage()][column].neg_lse_log2 != -infinity;
-      const Interval keys = any ? attended(p_, state_.sequence, query) : Interval{0, 0};
-      const auto own = [&](int key) { return uint16_t(min(max(key - state_.work.first, 0), B::rows)); };
-      state_.attended[group_][column] = {own(keys.low), own(keys.high)};
-    }
-    bar_sync(warpgroup + group_, 128);
-  }
-
-  /// A lane's pairs that attend, in a masked step: a bit for each column of a row.
-  struct Attending {
-    uint32_t row[2];
-
-    __device__ bool holds(int j, int e) const { return row[e / 2] >> (2 * j + e % 2) & 1; }
-  };
-  static_assert(B::columns <= 128);
-
-  __device__ Attending attending() const {
-    Attending found = {};
-    const int key = B::row_of(128 * (group_ + 1) + thread(), 0);
-#pragma unroll 1
-    for (int j = 0; j < Scores::column_blocks; j++) {
-      unroll<2>([&](int e) {
-        const KeyRange keys = state_.attended[group_][8 * j + Scores::first_column(lane()) + e];
-        unroll<2>([&](int r) { found.row[r] |= uint32_t(keys.holds(key + 8 * r)) << (2 * j + e); });
-      });
-    }
-    return found;
-  }
-
-  /// P^T = 2^(c S^T - lse) in place of S^T. first: statistics 0.
-  template <bool Masked>
-  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const Attending &pairs = {}) const {
-    constexpr float half = B::halves ? 1 : 0;
-    const float scale_2 = p_.scale * log2_e;
-    for_each_block(first, [&](int j, float4 of) {
-      const float even = of.x - half, odd = of.z - half;
-      unroll<4>([&](int e) {
-        float &number = x.block[0][j].x[e];
-        const float weight = ex2_approx_ftz(fmaf(number, scale_2, e % 2 ? odd : even));
-        number = !Masked || pairs.holds(j, e) ? weight : no_weight;
-      });
-    });
-  }
-
-  /// dS^T = P^T (dP^T - delta) in place of dP^T.
-  template <bool Masked>
-  __device__ __forceinline__ void multiply_weights(Scores &y, const Scores &weights, const Stats &first) const {
-    for_each_block(first, [&](int j, float4 of) {
-      unroll<4>([&](int e) {
-        const float weight = weights.block[0][j].x[e];
-        float &number = y.block[0][j].x[e];
-        const float d = weight * (number + (e % 2 ? of.w : of.y));
-        number = Masked && !has_weight(weight) ? 0 : d;
-      });
-    });
   }
 
   /// dS^T in shared memory, for the next step's dQ.
@@ -268,7 +161,7 @@ class Consumer {
       first = stats(0);
       wgmma_wait_group<1>();
       pin(x);
-      weigh<false>(x, first);
+      this->template weigh<false>(x, first);
       Weights<B> p(x);
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
@@ -287,14 +180,14 @@ class Consumer {
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       wgmma_fence();
       multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
-      weigh<false>(x, stats(0));
+      this->template weigh<false>(x, stats(0));
       Weights<B> p(x);
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
       wgmma_wait_group<1>();
       first = stats(0);
     }
     pin(y);
-    multiply_weights<false>(y, x, first);  // dS^T = P^T (dP^T - delta)
+    this->template multiply_weights<false>(y, x, first);  // dS^T = P^T (dP^T - delta)
     Weights<B> ds(y);
     store_ds(ds);
     add_weighted<B>(sum.dk, ds, queries());  // dK += dS^T Q
@@ -312,7 +205,7 @@ class Consumer {
     pin(dq);
     hand_over(dq);
     const bool odd = any_nonfinite(x);
-    weigh<true>(x, stats(0), pairs);
+    this->template weigh<true>(x, stats(0), pairs);
     mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
     Scores y;
     wgmma_fence();
@@ -320,7 +213,7 @@ class Consumer {
     wgmma_wait_group<0>();
     pin(y);
     const bool any_odd = bar_red_or(everyone, 128 * consumers, odd || any_nonfinite(y));
-    multiply_weights<true>(y, x, stats(0));
+    this->template multiply_weights<true>(y, x, stats(0));
     if (any_odd) repair(x, y);
     Weights<B> p(x), ds(y);
     store_ds(ds);
@@ -330,13 +223,6 @@ class Consumer {
     pin(sum.dv);
     pin(sum.dk);
     if (any_odd) add_carefully();
-  }
-
-  /// Whether a product is NaN or infinite.
-  __device__ static bool any_nonfinite(const Scores &x) {
-    float zero = 0;
-    x.for_each([&](float number, int, int) { zero = fmaf(number, 0.f, zero); });
-    return zero != 0;
   }
 
   /// Zeroes the elements of Q and dO that are not finite: a product by a masked weight is 0 then. The weights P of
@@ -377,14 +263,10 @@ class Consumer {
     n_ |= no_dq;
   }
 
-  const BackwardParams &p_;
   const SharedMemory<B> &shared_;
-  State<B> &state_;
-  int group_;
   typename B::Own keys_;                                                          // values are the next tile
   std::conditional_t<tiles_alike, NoDescriptor, typename B::Streamed> streamed_;  // Q of the first stage
   typename B::Ds ds_;                                                             // of even steps
-  uint32_t n_ = no_dq;  // of the step, and no_dq: registers are few
 };
 
 }  // namespace fa::kernels::backward_wgmma

@@ -1,0 +1,145 @@
+// From products to weights and to gradients of scores, of the queries of a step and a warpgroup's keys: their
+// statistics, and the keys that they attend.
+#pragma once
+
+#include "backward/wgmma/block.cuh"
+#include "common/numbers.cuh"
+
+namespace fa::kernels::backward_wgmma {
+
+/// The weight of a pair that does not attend: +-0, and no other weight is negative.
+constexpr float no_weight = -0.f;
+
+__device__ inline bool has_weight(float weight) {
+  return __float_as_int(weight) != int(0x80000000);
+}
+
+/// The part of a consumer that knows scores.
+template <class B>
+class StepScores {
+ protected:
+  using Scores = typename B::Scores;
+
+  /// group: the number of the warpgroup among the consumers.
+  __device__ StepScores(const BackwardParams &p, State<B> &state, int group) : p_(p), state_(state), group_(group) {}
+
+  /// Read again at each use, to save registers: the thread's number in its warpgroup, and in its warp.
+  __device__ static int thread() { return uint32_t(mov_tid_x()) % 128; }
+  __device__ static int lane() { return uint32_t(mov_tid_x()) % 32; }
+
+  /// In n_: the step before has no dS whose dQ is still to be added.
+  static constexpr uint32_t no_dq = 1u << 31;
+  __device__ uint32_t stage() const { return n_ % B::stages; }
+  __device__ uint32_t parity() const { return n_ / B::stages % 2; }
+
+  /// A lane's statistics of two blocks of columns: {-lse log2 e, -delta} of each of its four columns.
+  struct Stats {
+    float4 block[2];
+  };
+  __device__ Stats stats(int i) const {
+    const uint32_t from =
+        shared_address(state_.stats[stage()]) + (16 * i + Scores::first_column(lane())) * int(sizeof(RowStats));
+    Stats found;
+    unroll<2>([&](int j) {
+      const uint4 x = ld_shared_v4_b32(from + 8 * j * int(sizeof(RowStats)));
+      found.block[j] = {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
+    });
+    return found;
+  }
+
+  /// f(block, statistics) of each block of columns. Statistics are on their way while those before are used.
+  template <class F>
+  __device__ __forceinline__ void for_each_block(Stats here, F f) const {
+    constexpr int pairs = Scores::column_blocks / 2;
+    unroll<pairs>([&](int i) {
+      const Stats next = i + 1 < pairs ? stats(i + 1) : Stats{};
+      unroll<2>([&](int j) { f(2 * i + j, here.block[j]); });
+      here = next;
+    });
+  }
+
+  /// Whether not all queries of a tile attend all keys, or some have no weights; alike in all warps.
+  __device__ bool is_masked(TileCoord tile) const {
+    bool without_keys = false;
+    unroll<B::columns / 32>(
+        [&](int i) { without_keys |= state_.stats[stage()][32 * i + lane()].neg_lse_log2 == -infinity; });
+    const int row = tile.tile * B::columns;
+    return __any_sync(~0u, without_keys) || row < state_.full.low || row + B::columns > state_.full.high;
+  }
+
+  /// Notes the keys of the block that each query of a tile attends; none of a row without weights. By the warpgroup.
+  __device__ void store_key_ranges(TileCoord tile) const {
+    const int column = thread();
+    if (column < B::columns) {
+      const int query = tile.tile * B::columns + column;
+      const bool any = query < state_.sequence.queries && state_.stats[stage()][column].neg_lse_log2 != -infinity;
+      const Interval keys = any ? attended(p_, state_.sequence, query) : Interval{0, 0};
+      const auto own = [&](int key) { return uint16_t(min(max(key - state_.work.first, 0), B::rows)); };
+      state_.attended[group_][column] = {own(keys.low), own(keys.high)};
+    }
+    bar_sync(warpgroup + group_, 128);
+  }
+
+  /// A lane's pairs that attend, in a masked step: a bit for each column of a row.
+  struct Attending {
+    uint32_t row[2];
+
+    __device__ bool holds(int j, int e) const { return row[e / 2] >> (2 * j + e % 2) & 1; }
+  };
+  static_assert(B::columns <= 128);
+
+  __device__ Attending attending() const {
+    Attending found = {};
+    const int key = B::row_of(128 * (group_ + 1) + thread(), 0);
+#pragma unroll 1
+    for (int j = 0; j < Scores::column_blocks; j++) {
+      unroll<2>([&](int e) {
+        const KeyRange keys = state_.attended[group_][8 * j + Scores::first_column(lane()) + e];
+        unroll<2>([&](int r) { found.row[r] |= uint32_t(keys.holds(key + 8 * r)) << (2 * j + e); });
+      });
+    }
+    return found;
+  }
+
+  /// P^T = 2^(c S^T - lse) in place of S^T. first: statistics 0.
+  template <bool Masked>
+  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const Attending &pairs = {}) const {
+    constexpr float half = B::halves ? 1 : 0;
+    const float scale_2 = p_.scale * log2_e;
+    for_each_block(first, [&](int j, float4 of) {
+      const float even = of.x - half, odd = of.z - half;
+      unroll<4>([&](int e) {
+        float &number = x.block[0][j].x[e];
+        const float weight = ex2_approx_ftz(fmaf(number, scale_2, e % 2 ? odd : even));
+        number = !Masked || pairs.holds(j, e) ? weight : no_weight;
+      });
+    });
+  }
+
+  /// dS^T = P^T (dP^T - delta) in place of dP^T.
+  template <bool Masked>
+  __device__ __forceinline__ void multiply_weights(Scores &y, const Scores &weights, const Stats &first) const {
+    for_each_block(first, [&](int j, float4 of) {
+      unroll<4>([&](int e) {
+        const float weight = weights.block[0][j].x[e];
+        float &number = y.block[0][j].x[e];
+        const float d = weight * (number + (e % 2 ? of.w : of.y));
+        number = Masked && !has_weight(weight) ? 0 : d;
+      });
+    });
+  }
+
+  /// Whether a product is NaN or infinite.
+  __device__ static bool any_nonfinite(const Scores &x) {
+    float zero = 0;
+    x.for_each([&](float number, int, int) { zero = fmaf(number, 0.f, zero); });
+    return zero != 0;
+  }
+
+  const BackwardParams &p_;
+  State<B> &state_;
+  int group_;
+  uint32_t n_ = no_dq;  // of the step, and no_dq: registers are few
+};
+
+}  // namespace fa::kernels::backward_wgmma
