@@ -5,7 +5,7 @@
 """
 import argparse
 import csv
-import json
+import re
 import sys
 from pathlib import Path
 
@@ -30,13 +30,17 @@ def why_not():
     return tools.probe("ncu", "--version")
 
 
+# Attributes of the device, and aggregates next to a counter's average or sum.
+LEFT_OUT = re.compile(r"^device__attribute|\.(min|max)(\.|$)|\.sum\.pct_of")
+
+
 def metrics_of(text):
     """The values of ncu's raw page as CSV: a line of names, a line of units, a line for the kernel."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.reader(lines))
     if len(rows) < 3:
         return {}
-    return {name: {"value": value, "unit": unit} for name, unit, value in zip(*rows[:3])}
+    return {name: {"value": value, "unit": unit} for name, unit, value in zip(*rows[:3]) if not LEFT_OUT.search(name)}
 
 
 def profile(pack, kernel, shape, dtype, seconds):

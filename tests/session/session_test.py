@@ -346,6 +346,10 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         _, results = self.session("--phases", "profile")
         self.assertEqual(results["profile"]["status"], "not available")
         self.assertEqual(ncu.metrics_of("==PROF== nothing"), {})
+        names = ["sm__cycles.avg", "sm__cycles.max", "sm__cycles.sum.pct_of_peak", "device__attribute_clock", "dram__bytes.sum"]
+        rows = [names, [""] * len(names), ["1"] * len(names)]
+        table = "\n".join(",".join(f'"{word}"' for word in row) for row in rows)
+        self.assertEqual(list(ncu.metrics_of(table)), ["sm__cycles.avg", "dram__bytes.sum"])
 
     def test_prepare_builds_what_the_card_runs(self):
         log = self.folder / "cmake.log"
