@@ -1,5 +1,5 @@
 """ffi.py SOURCE [LIBRARY]: the numbers of fa.h that schema/generate.py prints are all of the header's, with the offsets of layout.c,
-which the compiler checks; and the example of docs/ffi.md, run with the library, computes the stated result. [F2]"""
+which the compiler checks; and the program of docs/ffi.md, run with the library, computes the right result. [F2]"""
 
 import pathlib
 import re
@@ -12,7 +12,6 @@ import generate  # noqa: E402
 
 fa = generate.FA
 page = generate.layout()
-document = (source / "docs/ffi.md").read_text()
 
 printed = {name: int(value) for name, value in re.findall(r"^(FA_\w+) (-?\d+)$", page, re.M)}
 if printed != {name: value for name, value in fa.constants.items() if "VERSION" not in name} or len(printed) < 40:
@@ -31,7 +30,7 @@ for line in ("fa_task(ptr ctx, i64 i)", "fa_parallel_for(ptr user, ptr task, ptr
         sys.exit(f"schema/generate.py layout does not print: {line}")
 
 if len(sys.argv) > 2:
-    example = re.search(r"```python\n(.*?)```", document, re.S)[1]
-    run = subprocess.run([sys.executable, "-", sys.argv[2]], input=example, text=True, capture_output=True)
+    program = source / "tests/clients/by_numbers.py"
+    run = subprocess.run([sys.executable, "-B", program, sys.argv[2]], text=True, capture_output=True)
     if (run.returncode, run.stdout) != (0, "[1.0, 1.5, 2.0, 2.5]\n[2.083, 1.083, 0.583, 0.25]\n"):
-        sys.exit(f"the example: {run}")
+        sys.exit(f"{program}: {run}")
