@@ -10,6 +10,7 @@
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
 #include "forward/combine/tiles.h"
+#include "forward/mma/tiles.h"
 #include "forward/wgmma/tiles.h"
 
 namespace fa::cuda {
@@ -302,6 +303,12 @@ bool takes_tickets(const ForwardCall &p, const ForwardPlan &plan, const Device &
   return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::most_works;
 }
 
+/// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
+bool waits_by_itself(const KernelLaunch &kernel) {
+  const bool of_splits = kernel.entry == Entry::split || kernel.entry == Entry::decode;
+  return of_splits && kernel.image->family == &kernels::mma::family && kernel.image->arch->has(kernels::pdl);
+}
+
 /// The launches of a kernel that has been chosen, and of combine where there are splits.
 void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
               ForwardPlan *plan) {
@@ -309,6 +316,7 @@ void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &ke
   KernelLaunch &kernel = loop.kernels[loop.kernel_count++];
   kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
   kernel.blocks_per_tile = cut.splits;
+  kernel.dependent = waits_by_itself(kernel);
   loop.schedule = schedule_of(p, cut, kernel.tile.rows);
   loop.tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));
   loop.tiles_per_launch = std::min(loop.tiles, most_blocks / cut.splits);

@@ -82,6 +82,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
     fa_combine(const __grid_constant__ fa::kernels::Params p) {
   using namespace fa::kernels;
   using namespace fa::kernels::combine;
+  griddepcontrol_launch_dependents();  // the next call's kernel, which waits
   // Everything but the partial results is ready before the kernel that computes them ends.
   const WorkTile w = get_work_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
   const int splits = p.schedule.num_splits, log2 = log2_of_groups(splits);

@@ -97,7 +97,10 @@ struct Pass {
 
 template <class B>
 __device__ inline void forward(const Params &p) {
-  if constexpr (B::splits) griddepcontrol_launch_dependents();
+  if constexpr (B::splits) {
+    griddepcontrol_wait();               // first of all: the kernel before may write the lengths of sequences, too
+    griddepcontrol_launch_dependents();  // only now, as combine reads them before it waits
+  }
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
   BlockState<B> *const block = shared.block;

@@ -11,6 +11,7 @@ F16_64 = ("80", "mma", "f16", "64")  # which the suites of whole results run
 BF16_64 = ("80", "mma", "bf16", "64")  # holds larger scores
 COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
+OVERLAPPED = ("90a", "mma", "f16", "32")
 
 MERGE = ("80", "merge", "f32", "576")
 APPEND = ("80", "append", "f32", "576")
@@ -202,6 +203,8 @@ MUTANTS = [
     Mutant("simt_rescale", SIMT, "forward/simt/forward.cuh", "thread.o[i][d] *= rescale;", "", SPLIT, 64, "f32"),
     Mutant("wait_for_the_splits", DEPENDENT, "forward/combine/kernel.cu", "  griddepcontrol_wait();\n", "",
            "|".join([PLAIN, SPLIT, DECODE]), 64, "f32"),  # whichever the combine kernel overtakes
+    Mutant("wait_for_the_kernel_before", OVERLAPPED, "forward/mma/forward.cuh", "    griddepcontrol_wait();               //", "    //", WRONG, test="Dependent.*",
+           program="cuda", entry="decode"),
     Mutant("full_tiles", MMA, "forward/mma/block.cuh", "int((uint32_t(rows.full_low) + B::keys - 1) / B::keys)", "rows.full_low / B::keys", WRONG,
            test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
     Mutant("full_tiles_end", MMA, "forward/mma/block.cuh", "rows.full_high / B::keys};", "(rows.full_high + B::keys - 1) / B::keys};",
