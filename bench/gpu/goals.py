@@ -69,6 +69,16 @@ def forward():
             yield Goal(prefill(8192, dim, causal, dim_v), [Target("cudnn", least=least)] if least else [])
 
 
+def few_rows():
+    """Fewer tiles of queries than multiprocessors, over long keys: a chunk of a prefill, and video diffusion."""
+    for heads, kv_heads, rows, keys, least, published in (
+            (8, 1, 256, 131072, 450, {"cuDNN 9.27": 80}), (16, 2, 256, 131072, 520, {}),
+            (9, 9, 1024, 62208, 600, {"cuDNN 9.27": 408, "FlashAttention-4": 460}), (40, 8, 512, 65536, None, {})):
+        shape = Shape(1, heads, kv_heads, rows, keys, 128, "bf16", False)
+        targets = [Target("TFLOP/s", least=least, card="H200")] if least else []
+        yield Goal(shape, targets, [Published("H200", what, f"{figure} TFLOP/s", FRONTEND) for what, figure in published.items()])
+
+
 def decodes():
     for batch, keys, targets, published in (
             (1, 1024, [Target("us", most=7)], []),
@@ -113,7 +123,7 @@ def backward():
 
 def goals():
     """The most telling shapes first."""
-    return [*forward(), *decodes(), *backward()]
+    return [*forward(), *few_rows(), *decodes(), *backward()]
 
 
 def value(target, entry, entries, ceiling):

@@ -23,12 +23,13 @@ std::vector<Block> blocks_of(const kernels::Params &params, const kernels::TileC
 /// The parameters of each launch of a plan, one after another, and how many tiles it has: launch(params, tiles).
 template <class F>
 void for_each_launch(const cuda::ForwardPlan &plan, F launch) {
-  const cuda::LaunchLoop &loop = plan.loop[0];
   kernels::Params params = plan.params;
-  cuda::set_schedule(loop.schedule, &params);
-  for (int64_t first = 0; first < loop.tiles; first += loop.tiles_per_launch) {
-    params.schedule.first_tile = first;
-    launch(params, std::min(loop.tiles_per_launch, loop.tiles - first));
+  for (const cuda::LaunchLoop &loop : plan.loops()) {
+    cuda::set_schedule(loop.schedule, &params);
+    for (int64_t first = 0; first < loop.tiles; first += loop.tiles_per_launch) {
+      params.schedule.first_tile = loop.first_tile + first;
+      launch(params, std::min(loop.tiles_per_launch, loop.tiles - first));
+    }
   }
 }
 

@@ -60,7 +60,7 @@ void print_line(const std::string &line) {
   const fa::cuda::KernelLaunch &kernel = plan.kernel();
   const Traffic traffic = traffic_of(plan, call.gpu);
   std::printf("%s %s %d %d %lld %lld %d %lld %lld\n", kernel.image->family_name, fa::kernels::name_of(kernel.entry),
-              kernel.tile.rows, kernel.tile.keys, static_cast<long long>(plan.loop[0].tiles),
+              kernel.tile.rows, kernel.tile.keys, static_cast<long long>(plan.tiles()),
               static_cast<long long>(plan.slots), plan.splits(), static_cast<long long>(traffic.read),
               static_cast<long long>(traffic.written));
 }

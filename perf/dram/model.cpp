@@ -138,7 +138,7 @@ Traffic traffic_through(int64_t cache_bytes, const cuda::ForwardPlan &plan, doub
   for_each_launch(plan, [&](const Params &p, int64_t tiles) {
     const std::vector<Block> blocks = blocks_of(p, plan.kernel().tile, tiles);
     Device(p, plan.kernel().tile, plan.slots, drift, &cache).run(blocks, &traffic);
-    if (plan.splits() > 1) combine(p, plan.kernel().tile, blocks, &cache);
+    if (p.schedule.num_splits > 1) combine(p, plan.kernel().tile, blocks, &cache);
     for (const Block &block : blocks)
       traffic.operations += 2.0 * static_cast<double>(block.scores) * (p.head_dim + p.head_dim_v);
   });
@@ -162,8 +162,10 @@ Traffic min_traffic_of(const cuda::ForwardPlan &plan) {
 
 cuda::ForwardPlan one_group(const cuda::ForwardPlan &plan) {
   cuda::ForwardPlan one = plan;
-  one.loop[0].schedule.group = std::numeric_limits<int64_t>::max();
-  one.loop[0].schedule.tail_tiles = 0;
+  for (cuda::LaunchLoop &loop : one.loop) {
+    loop.schedule.group = std::numeric_limits<int64_t>::max();
+    loop.schedule.tail_tiles = 0;
+  }
   return one;
 }
 

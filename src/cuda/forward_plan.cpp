@@ -95,6 +95,7 @@ int64_t fixed_splits(const ForwardCall &p, const TileConfig &split) {
 struct TilingChoice {
   Entry entry;  // split, or decode for few rows
   int64_t packed, splits;
+  int64_t unsplit_tiles;  // the first ones, whose keys are not split
   bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split support it, too
 };
 
@@ -103,6 +104,21 @@ int64_t few_rows(const KernelSet &kernels) {
   for (const Image *image : kernels)
     if (image->has(Entry::decode)) return image->tile_of(Entry::decode).rows;
   return 0;
+}
+
+/// Whether all tiles attend about as many keys as the bound says: a causal mask hides few of them.
+bool has_even_tiles(const ForwardCall &p) {
+  constexpr int64_t least_keys_of_a_query = 5;
+  const Attention &a = *p.attention;
+  if (p.cu_seqlens_q != nullptr || a.window_left >= 0 || a.window_right >= 0 || a.chunk > 0) return false;
+  if (a.mask == FA_MASK_NONE) return true;
+  return a.mask == FA_MASK_CAUSAL && p.q_offset == nullptr && p.max_seqlen_k / least_keys_of_a_query >= p.max_seqlen_q;
+}
+
+/// The splits of a call, by the tile of an entry point that cuts.
+SplitChoice splits_of(const ForwardCall &p, Entry entry, const TileConfig &tile, Count tiles, const Device &device) {
+  if (const int64_t fixed = fixed_splits(p, tile); fixed != 0) return {0, fixed};
+  return choose_splits({entry, tile, number(tiles), ceil_div(p.max_seqlen_k, tile.keys), has_even_tiles(p)}, device);
 }
 
 TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &cutting, const KernelSet &kernels,
@@ -117,12 +133,8 @@ TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &
   const bool few = p.max_seqlen_q * packed <= few_rows(kernels) && !invariant && takes_few;
   const Entry entry = few ? Entry::decode : Entry::split;
   const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
-  int64_t splits = fixed_splits(p, tile);
-  if (splits == 0)
-    splits = num_splits_heuristic(
-        {entry, tile, number(all_tiles_of(p, rows_of(tile, packed), packed)), ceil_div(p.max_seqlen_k, tile.keys)},
-        device);
-  return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
+  const auto [unsplit, splits] = splits_of(p, entry, tile, all_tiles_of(p, rows_of(tile, packed), packed), device);
+  return {entry, packed, splits, unsplit, splits == 1 && !pack && !few && !invariant};
 }
 
 /// How a call is cut for those entry points of an image whose own tiles do not decide it: by the image's tile, or by
@@ -132,7 +144,7 @@ TilingChoice cut_for(const ForwardCall &p, const Image &image, const KernelSet &
   for (const Image *other : kernels)
     if (const TileConfig its = cutting_tile(*other); its.rows > 0) return cut_of(p, *other, its, kernels, device);
   const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
-  return {Entry::split, 1, 1, whole};
+  return {Entry::split, 1, 1, 0, whole};
 }
 
 /// True when rows fill less than half of a tile which a family that packs any number of heads would fill.
@@ -239,7 +251,7 @@ int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &de
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(max_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
-  const int64_t most = most_waves * max_active_blocks(Entry::split, split, device);
+  const int64_t most = most_waves(split) * max_active_blocks(Entry::split, split, device);
   return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
 }
 
@@ -309,30 +321,51 @@ bool waits_by_itself(const KernelLaunch &kernel) {
   return of_splits && kernel.image->family == &kernels::mma::family && kernel.image->arch->has(kernels::pdl);
 }
 
-/// The launches of a kernel that has been chosen, and of combine where there are splits.
-void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
-              ForwardPlan *plan) {
-  LaunchLoop &loop = plan->loop[plan->loop_count++];
-  KernelLaunch &kernel = loop.kernels[loop.kernel_count++];
-  kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
-  kernel.blocks_per_tile = cut.splits;
-  kernel.dependent = waits_by_itself(kernel);
-  loop.schedule = schedule_of(p, cut, kernel.tile.rows);
-  loop.tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));
-  loop.tiles_per_launch = std::min(loop.tiles, most_blocks / cut.splits);
-  plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
-  set_order(p, device, kernel.tile, plan->slots, &loop.schedule);
-  if (takes_tickets(p, *plan, device)) plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
-  if (cut.splits == 1) return;
-
+/// The launches of the last tiles, whose keys are split, and of combine.
+void add_splits(const ForwardCall &p, const Image &combine, LaunchLoop *loop, ForwardPlan *plan) {
+  const KernelLaunch &kernel = loop->kernels[0];
+  const int64_t splits = loop->schedule.num_splits;
   if (p.num_splits != 0 || p.attention->batch_invariant)
-    loop.tiles_per_launch = std::clamp<int64_t>(max_partial_bytes / (cut.splits * tile_bytes(p, kernel.tile.rows)), 1,
-                                                loop.tiles_per_launch);
-  const int64_t rows = loop.tiles_per_launch * kernel.tile.rows;
+    loop->tiles_per_launch =
+        std::clamp<int64_t>(max_partial_bytes / (splits * tile_bytes(p, kernel.tile.rows)), 1, loop->tiles_per_launch);
+  const int64_t rows = loop->tiles_per_launch * kernel.tile.rows;
   plan->params.partial_rows = rows;
-  plan->workspace.add<&kernels::Params::o_partial>(cut.splits * rows * p.attention->head_dim_v);
-  plan->workspace.add<&kernels::Params::ml_partial>(cut.splits * rows * 2);
-  loop.kernels[loop.kernel_count++] = combine_of(p, *kernels.shared, kernel.tile.rows, static_cast<int>(cut.splits));
+  plan->workspace.add<&kernels::Params::o_partial>(splits * rows * p.attention->head_dim_v);
+  plan->workspace.add<&kernels::Params::ml_partial>(splits * rows * 2);
+  loop->kernels[loop->kernel_count++] = combine_of(p, combine, kernel.tile.rows, static_cast<int>(splits));
+}
+
+/// A loop of the tiles from `first` up to `end`.
+LaunchLoop &add_loop(const KernelLaunch &kernel, const kernels::TileSchedulerParams &schedule, int64_t first,
+                     int64_t end, int64_t splits, ForwardPlan *plan) {
+  LaunchLoop &loop = plan->loop[plan->loop_count++];
+  KernelLaunch &own = loop.kernels[loop.kernel_count++];
+  if (&own != &kernel) own = kernel;
+  own.blocks_per_tile = splits;
+  loop.schedule = schedule;
+  loop.schedule.num_splits = static_cast<int32_t>(splits);
+  loop.first_tile = first, loop.tiles = end - first;
+  loop.tiles_per_launch = std::min(loop.tiles, most_blocks / splits);
+  return loop;
+}
+
+/// The launches of a kernel that has been chosen, the first loop's first: of tiles that are not split, of others, or of
+/// both. Their order is one, and follows from the number of splits that most tiles have.
+void add_loops(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
+               ForwardPlan *plan) {
+  KernelLaunch &kernel = plan->loop[0].kernels[0];
+  kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
+  kernel.dependent = waits_by_itself(kernel);
+  plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
+  const int64_t tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));
+  const int64_t unsplit = cut.splits == 1 ? tiles : cut.unsplit_tiles;
+  kernels::TileSchedulerParams schedule = schedule_of(p, cut, kernel.tile.rows);
+  if (unsplit > 0) schedule.num_splits = 1;
+  set_order(p, device, kernel.tile, plan->slots, &schedule);
+  if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
+  if (unsplit < tiles)
+    add_splits(p, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
+  if (takes_tickets(p, *plan, device)) plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
 }
 
 }  // namespace
@@ -351,7 +384,7 @@ ForwardPlan plan_of(const ForwardCall &p, const KernelSet &kernels, const Device
         continue;
       }
     }
-    add_loop(p, candidate->cut, kernels, device, &plan);
+    add_loops(p, candidate->cut, kernels, device, &plan);
     return plan;
   }
   plan.status = unsupported(plan);
@@ -363,8 +396,8 @@ Count workspace_bound(const ForwardCall &p, const KernelSet &kernels, const Devi
   for (const Image *image : kernels)
     for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
       if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0)) {
-        most = std::max(most, bound_of(p, tile, device));
-        if (has_tickets(*image) && has_long_work(p, tile)) most = std::max<int64_t>(most, sizeof(uint32_t));
+        const bool tickets = has_tickets(*image) && has_long_work(p, tile);
+        most = std::max<int64_t>(most, bound_of(p, tile, device) + (tickets ? sizeof(uint32_t) : 0));
       }
   return most;
 }
@@ -373,7 +406,15 @@ std::string log_line(const ForwardPlan &plan) {
   const KernelLaunch &kernel = plan.kernel();
   if (kernel.image == nullptr) return "";
   std::string text = std::string("call: ") + kernel.image->name + " " + name_of(kernel.entry);
-  if (plan.splits() > 1) text.append(", ").append(std::to_string(plan.splits())).append(" splits");
+  if (plan.loop_count > 1)
+    text.append(", the last ")
+        .append(std::to_string(plan.last().tiles))
+        .append(" of ")
+        .append(std::to_string(plan.tiles()))
+        .append(" tiles in");
+  else if (plan.splits() > 1)
+    text.append(",");
+  if (plan.splits() > 1) text.append(" ").append(std::to_string(plan.splits())).append(" splits");
   if (plan.tickets) text.append(", by tickets");
   for (int i = 0; i < plan.rejected_count; i++) {
     const RejectedKernel &rejected = plan.rejected[i];

@@ -24,9 +24,9 @@ struct RejectedKernel {
   const char *why;
 };
 
-/// One loop: of a kernel that computes results, or partial results and the kernel that combines them. Families that
-/// read no codes take the Params of its parameters.
-struct ForwardPlan : Plan<kernels::QuantisedParams, 1> {
+/// A loop of a kernel that computes results, or partial results and the kernel that combines them; or both, of
+/// different tiles. Families that read no codes take the Params of its parameters.
+struct ForwardPlan : Plan<kernels::QuantisedParams, 2> {
   static constexpr const char *advice = "ask for fewer num_splits";  // how a call needs less workspace
 
   RejectedKernel rejected[5 * most_images];
@@ -35,8 +35,13 @@ struct ForwardPlan : Plan<kernels::QuantisedParams, 1> {
 
   const KernelLaunch &kernel() const { return loop[0].kernels[0]; }
 
-  /// Splits of each tile's keys; 1: no combine.
-  int32_t splits() const { return loop[0].schedule.num_splits; }
+  int64_t tiles() const { return last().first_tile + last().tiles; }
+
+  /// Splits of the keys of the last loop's tiles; 1: no combine.
+  int32_t splits() const { return last().schedule.num_splits; }
+
+  /// The loop whose tiles are split, if any are.
+  const LaunchLoop &last() const { return loop[loop_count == 0 ? 0 : loop_count - 1]; }
 
   void reject(const Image &image, kernels::Entry entry, const char *why) {
     rejected[rejected_count++] = {&image, entry, why};

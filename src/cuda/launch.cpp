@@ -95,7 +95,7 @@ fa_status launch(std::span<const LaunchLoop> loops, const KernelSet &kernels, co
   for (const LaunchLoop &loop : loops) {
     set_schedule(loop.schedule, params);
     for (int64_t first = 0; first < loop.tiles; first += loop.tiles_per_launch) {
-      params->schedule.first_tile = first;
+      params->schedule.first_tile = loop.first_tile + first;
       const int64_t tiles = std::min(loop.tiles_per_launch, loop.tiles - first);
       for (const KernelLaunch &kernel : loop.launches()) {
         const CUkernel handle = resident.modules[kernels.index_of(kernel.image)][kernel.entry];

@@ -37,6 +37,7 @@ struct KernelLaunch {
 /// memory for partial results holds no more.
 struct LaunchLoop {
   kernels::TileSchedulerParams schedule = {};  // but for first_tile and blocks
+  int64_t first_tile = 0;                      // of the call
   int64_t tiles = 0;                           // those of every head (and sequence, unless packed) counted in
   int64_t tiles_per_launch = 0;
   KernelLaunch kernels[2];

@@ -1,5 +1,5 @@
-// The number of splits of a tile's keys where nothing fixes it, by a small model of time. Its unit is the time of a
-// thread block for a block of keys. perf/kernel-report reads it, too.
+// How many of a call's tiles have their keys split, and into how many splits, where nothing fixes it: by a small model
+// of time. Its unit is the time of a thread block for a block of keys. perf/kernel-report reads it, too.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,21 @@ constexpr double decode_rate = 24, decode_slack = 0.75;
 /// all of the second kernel.
 constexpr double start_time = 2.3, combine_time = 2.4;
 
-/// Splits fill two waves of blocks at most, and are for keys of a few blocks at least.
-constexpr int64_t most_waves = 2;
+/// What a wave of partial results adds to these where a block's tile is large: twice as many bytes are written as of
+/// results, and the second kernel reads them again.
+constexpr double partial_time = 1.6;
+
+/// Splits are for keys of a few blocks at least.
 constexpr int64_t fewest_blocks_to_split = 5;
+
+/// Splits fill this many waves of blocks at most. The more waves, the fewer multiprocessors are idle in the last one;
+/// memory for partial results sets the limit.
+constexpr int64_t most_waves(const kernels::TileConfig &tile) {
+  return tile.persistent ? 4 : 2;
+}
+
+/// Two launches take the place of one only where they are faster by more than the model may err.
+constexpr double worth_two_launches = 0.95;
 
 /// Upper bound: beyond it the combination costs more than splitting saves.
 constexpr int64_t max_splits(const Device &device) {
@@ -45,6 +57,10 @@ struct SplitProblem {
   kernels::Entry entry;
   kernels::TileConfig tile;
   int64_t tiles, key_blocks;
+  bool is_even = false;  // all tiles take about the same time
+
+  /// The same of fewer tiles.
+  constexpr SplitProblem of(int64_t fewer) const { return {entry, tile, fewer, key_blocks, is_even}; }
 };
 
 constexpr int64_t blocks_of_split(const SplitProblem &w, int64_t splits) {
@@ -58,19 +74,42 @@ constexpr double time_of(const SplitProblem &w, const Device &device, int64_t sp
     const double keys = static_cast<double>(w.tiles) * static_cast<double>(w.key_blocks);
     time = std::max(time, start_time + keys / device.sm_count * decode_rate / device.memory_rate);
   }
-  return time + (splits > 1 ? combine_time : 0);
+  if (splits == 1) return time;
+  return time + combine_time + (w.tile.persistent ? static_cast<double>(waves) * partial_time : 0);
 }
 
-/// The number of splits that takes the least time: 1, or as many as fill a wave of blocks or two.
+/// The number of splits that takes the least time: 1, or as many as fill a wave of blocks or several.
 constexpr int64_t num_splits_heuristic(const SplitProblem &w, const Device &device) {
   int64_t best = 1;
   if (w.key_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
-  for (int64_t waves = 1; waves <= most_waves; waves++) {
+  const int64_t most = w.is_even ? most_waves(w.tile) : most_waves({});
+  for (int64_t waves = 1; waves <= most; waves++) {
     const int64_t slots = max_active_blocks(w.entry, w.tile, device);
     const int64_t room = std::min({max_splits(device), w.key_blocks, waves * slots / w.tiles});
     if (room < 2) continue;
     const int64_t splits = (w.key_blocks - 1) / blocks_of_split(w, room) + 1;  // those that have keys
     if (time_of(w, device, splits) < time_of(w, device, best)) best = splits;
+  }
+  return best;
+}
+
+/// The first tiles of a call, whose keys are not split, and the number of splits of the others' keys.
+struct SplitChoice {
+  int64_t unsplit_tiles, splits;
+};
+
+/// The choice that takes the least time. Of a persistent grid's even tiles, as many as fill whole waves are not split,
+/// so that the few that are left do not keep a part of the multiprocessors busy as long as a wave.
+constexpr SplitChoice choose_splits(const SplitProblem &w, const Device &device) {
+  SplitChoice best = {0, num_splits_heuristic(w, device)};
+  if (!w.tile.persistent || !w.is_even) return best;
+  double least = worth_two_launches * time_of(w, device, best.splits);
+  const int64_t slots = max_active_blocks(w.entry, w.tile, device), waves = w.tiles / slots;
+  for (int64_t unsplit = waves * slots; unsplit > 0 && unsplit >= (waves - 1) * slots; unsplit -= slots) {
+    const SplitProblem others = w.of(w.tiles - unsplit);
+    const int64_t splits = num_splits_heuristic(others, device);
+    const double time = time_of(w.of(unsplit), device, 1) + time_of(others, device, splits);
+    if (splits > 1 && time < least) best = {unsplit, splits}, least = time;
   }
   return best;
 }

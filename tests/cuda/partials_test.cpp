@@ -17,16 +17,17 @@ TEST(Partials, TheWorkspaceOfAPlanIsEnoughAndItsGridIsLegal) {
     device.memory_rate = random.one_of(0, 8, 18, 28);
     const ForwardPlan plan = plan_of(s.get(), image, device);
     ASSERT_LE(number(plan.workspace.bytes()), bound_of(s.get(), image, device)) << i;
-    ASSERT_GE(plan.loop[0].tiles, 1);
-    ASSERT_GE(plan.loop[0].tiles_per_launch, 1);
-    ASSERT_LE(plan.loop[0].tiles_per_launch * plan.splits(), 0x7fffffff);
-    ASSERT_GE(plan.loop[0].rounds() * plan.loop[0].tiles_per_launch, plan.loop[0].tiles);
+    for (const LaunchLoop &loop : plan.loops()) {
+      ASSERT_GE(loop.tiles, 1);
+      ASSERT_GE(loop.tiles_per_launch, 1);
+      ASSERT_LE(loop.tiles_per_launch * loop.schedule.num_splits, 0x7fffffff);
+      ASSERT_GE(loop.rounds() * loop.tiles_per_launch, loop.tiles);
+    }
     ASSERT_TRUE(s.problem.num_splits == 0 || plan.splits() <= s.problem.num_splits);
     if (plan.splits() > 1) {
       ASSERT_TRUE(plan.kernel().entry == Entry::split || plan.kernel().entry == Entry::decode);
-      ASSERT_EQ(number(plan.workspace.bytes()), plan.splits() * plan.loop[0].tiles_per_launch *
-                                                    plan.kernel().tile.rows * (s.attention.head_dim_v + 2) *
-                                                    int64_t{sizeof(float)});
+      ASSERT_EQ(number(plan.workspace.bytes()), plan.splits() * plan.last().tiles_per_launch * plan.kernel().tile.rows *
+                                                    (s.attention.head_dim_v + 2) * int64_t{sizeof(float)});
     }
   }
 }

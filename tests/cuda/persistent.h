@@ -68,6 +68,23 @@ inline void run_with_nan_at(int64_t key, const Case &c) {
   EXPECT_EQ(own.failure(), "");
 }
 
+/// A work tile more than there are multiprocessors, with keys enough to split it. Some of its rows, but not of the
+/// others, see a value that is not finite.
+inline void run_with_split_remainder(const Case &of) {
+  const InContext in;
+  Case c = of;
+  c.b = 1, c.sq = 20, c.sk = 2500, c.hq = c.hkv = multiprocessors() + 1, c.splits = 0;
+  Call own(c);
+  const Op op(desc_of(c));
+  own.instance.v.set(0, 2490, c.hq - 1, 3, std::numeric_limits<double>::quiet_NaN());
+  own.update(own.instance.v);
+  Log said;
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  EXPECT_NE(said.text.find("fa_forward_plain, the last 1 of " + std::to_string(c.hq) + " tiles in "), std::string::npos)
+      << said.text;
+}
+
 /// Changes of the base case that leave it to the plain entry point of every such family.
 inline constexpr Change plain_changes[] = {
     [](Case *) {},

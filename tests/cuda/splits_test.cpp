@@ -1,4 +1,6 @@
 // The number of splits that a forward call gets, from inside.
+#include "cuda/splits.h"
+
 #include <gtest/gtest.h>
 
 #include "forward_calls.h"
@@ -69,6 +71,58 @@ TEST(Splits, EverySplitHasKeys) {
     ASSERT_LT((plan.splits() - 1) * each, blocks) << keys << " keys, " << plan.splits() << " splits";
     ASSERT_LE(plan.splits(), 2 * 132);
   }
+}
+
+/// The time of the slowest multiprocessor in blocks of keys, and the mean.
+std::pair<double, double> slowest_and_mean(const SplitProblem &w, const SplitChoice &choice, const Device &device) {
+  const int64_t split = w.tiles - choice.unsplit_tiles, of_split = blocks_of_split(w, choice.splits);
+  const auto waves = [&](int64_t blocks) { return (blocks + device.sm_count - 1) / device.sm_count; };
+  const int64_t slowest = waves(choice.unsplit_tiles) * w.key_blocks + waves(split * choice.splits) * of_split;
+  return {double(slowest), double(w.tiles * w.key_blocks) / device.sm_count};
+}
+
+/// Long keys: a persistent grid is busy whatever the number of tiles.
+TEST(Splits, LongKeysLeaveNoMultiprocessorIdle) {
+  kernels::TileConfig tile = {128, 128, 384, 200 << 10};
+  tile.persistent = true;
+  for (int64_t tiles = 1; tiles < 1000; tiles++) {
+    const SplitProblem w = {Entry::plain, tile, tiles, 1024, true};
+    const SplitChoice choice = choose_splits(w, fast_device());
+    const auto [slowest, mean] = slowest_and_mean(w, choice, fast_device());
+    ASSERT_LE(slowest, 1.25 * mean) << tiles;
+    ASSERT_LE(slowest, slowest_and_mean(w, {0, 1}, fast_device()).first) << tiles;
+    ASSERT_LE((tiles - choice.unsplit_tiles) * (choice.splits > 1 ? choice.splits : 0), 4 * 132) << tiles;
+    ASSERT_EQ(choice.unsplit_tiles % 132, 0) << tiles;
+  }
+  const SplitProblem one_more = {Entry::plain, tile, 133, 1024, true};
+  EXPECT_EQ(choose_splits(one_more, fast_device()).unsplit_tiles, 132);
+  const SplitProblem short_keys = {Entry::plain, tile, 133, 4, true}, many = {Entry::plain, tile, 133 * 40, 64, true};
+  for (const SplitProblem &whole : {short_keys, many}) EXPECT_EQ(choose_splits(whole, fast_device()).splits, 1);
+}
+
+/// Which calls have tiles of about the same time: their last ones alone are split.
+TEST(Splits, OfEvenTilesWithTensorMaps) {
+  const KernelSet kernels = image_of("wgmma", 128);
+  if (kernels.images[0] == nullptr) GTEST_SKIP() << "this build has no wgmma";
+  if (machine().driver.cuTensorMapEncodeTiled == nullptr)
+    GTEST_SKIP() << "no driver makes tensor maps: cuda_plan.maps does";
+  const auto loops_of = [&](int64_t queries, void (*change)(Shaped *)) {
+    Shaped s(1, queries, 65536, 40, 8, 128);  // 160 tiles
+    s.problem.batch_k = 1;
+    change(&s);
+    const ForwardPlan plan = plan_of(s.get(), kernels, fast_device());
+    EXPECT_LE(number(plan.workspace.bytes()), bound_of(s.get(), kernels, fast_device()));
+    EXPECT_EQ(plan.tiles(), plan.loop[0].tiles + (plan.loop_count > 1 ? plan.loop[1].tiles : 0));
+    return plan.loop_count;
+  };
+  EXPECT_EQ(loops_of(512, [](Shaped *) {}), 2);
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->attention.mask = FA_MASK_CAUSAL; }), 2);
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->attention.mask = FA_MASK_CAUSAL_TOP_LEFT; }), 1);
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->attention.window_left = 1000; }), 1);
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->problem.num_splits = 1; }), 1);
+  static const int32_t some = 0;
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->problem.seqused_k = &some; }), 2);
+  EXPECT_EQ(loops_of(512, [](Shaped *s) { s->problem.cu_seqlens_q = &some; }), 1);
 }
 
 TEST(Splits, SplitCountsFollowTheDevicesSize) {

@@ -47,7 +47,7 @@ TEST_F(Tcgen05, TheWorkspaceHoldsSplitsOfNarrowTiles) {
 /// shared out.
 TEST_F(Tcgen05, SplitsFollowFromNarrowTiles) {
   Case c = base_case();
-  c.b = 1, c.q = FA_BF16, c.sq = 256, c.sk = 600, c.hq = c.hkv = 1, c.d = 192, c.dv = 128, c.mask = FA_MASK_NONE;
+  c.b = 1, c.q = FA_BF16, c.sq = 256, c.sk = 1000, c.hq = c.hkv = 1, c.d = 192, c.dv = 128, c.mask = FA_MASK_NONE;
   c.splits = 0;
   expect_runs_on("fa_forward_narrow, 2 splits", c);
 }
@@ -81,6 +81,10 @@ TEST_F(Tcgen05, ManyTilesOf64Columns) {
 }
 TEST_F(Tcgen05, ManyTilesOf128Columns) {
   run_with_nan_at(380, round_case(128, FA_F16, 450));
+}
+
+TEST_F(Tcgen05, ManyTilesWithASplitRemainder) {
+  run_with_split_remainder(base_case());
 }
 
 /// A work tile has one tile of queries, and every other tile of keys has its scores at the same place.

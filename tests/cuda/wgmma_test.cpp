@@ -85,8 +85,12 @@ TEST_F(Wgmma, ManyTilesOf128Columns) {
   run_with_nan_at(620, long_case(128, FA_F16));
 }
 
-/// Work tiles of different lengths, three a head, and more of them than the device has multiprocessors; by its bounds, a
-/// long call.
+TEST_F(Wgmma, ManyTilesWithASplitRemainder) {
+  run_with_split_remainder(base_case());
+}
+
+/// Work tiles of different lengths, three a head, and more of them than the device has multiprocessors; by its bounds,
+/// a long call.
 Case uneven_case() {
   Case c = base_case();
   c.b = 1, c.hq = multiprocessors() / 3 + 3, c.hkv = 1, c.sq = 300, c.sk = 1050, c.d = 128, c.used_k = true;

@@ -11,10 +11,11 @@ CUDA = [
     emulated(
         "launches_in_turns",
         "src/cuda/launch.cpp",
-        "params->schedule.first_tile = first;",
-        "params->schedule.first_tile = 0;",
+        "= loop.first_tile + first;",
+        "= loop.first_tile;",
         "^cuda_offsets.any.sm_80",
     ),
+    emulated("split_tiles", "src/cuda/launch.cpp", "= loop.first_tile + first;", "= first;", r"^cuda_wgmma\.any.*seed0"),
     emulated(
         "capture_mode",
         "src/cuda/module.cpp",
