@@ -6,6 +6,7 @@
   schema/generate.py that of sizes and offsets.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
   the second, both of which must be there ("^}": at the beginning of a line); without them, all lines.
+- In the place of `<!-- plot: PATH -->` are the bars of a file of bench/results, by plots.py.
 - Below a block of commands `fa draw` are their drawings, by the program that FA_TOOL names; without it there are none."""
 
 import os
@@ -20,6 +21,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import plots  # noqa: E402
 import python_reference  # noqa: E402
 import reference  # noqa: E402
 
@@ -29,6 +31,7 @@ import generate  # noqa: E402
 ROOT = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 INCLUDE = re.compile(r'^<!-- include: (\S+)(?: from "(.*)" to "(.*)")? -->$', re.M)
+PLOT = re.compile(r"^<!-- plot: (\S+) -->$", re.M)
 DRAW = re.compile(r"^```sh\n((?:fa draw .*\n)+)```$", re.M)
 FENCE = re.compile(r"^(```|~~~).*?^\1$", re.M | re.S)
 LAYOUT = f"{reference.FOLDER}/layout.md"
@@ -185,4 +188,5 @@ def on_page_markdown(markdown, page, config, files):
         page.meta["search"] = {"exclude": True}
     elif uri.startswith(("tree/perf/", "tree/emulator/", "tree/tests/")):
         page.meta["search"] = {"boost": 0.1}
+    markdown = PLOT.sub(lambda match: plots.plot(match[1]), markdown)
     return DRAW.sub(drawn, INCLUDE.sub(included, markdown))
