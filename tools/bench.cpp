@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench_plot.h"
 #include "bench_report.h"
 #include "command.h"
 #include "error.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct BenchOptions {
   std::vector<std::string> shapes, dtypes, dtypes_kv;
-  std::string sweep, kernel, json, compare, measured;
+  std::string sweep, kernel, json, plot, compare, measured;
   bool causal = false, backward = false, nondeterministic = false, append = false, cold = false;
   int32_t threads = 0;
   int64_t merge = 0;
@@ -90,14 +91,24 @@ BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> 
           [&] { return interruption.asked(); })};
 }
 
+/// The changes from a baseline; none without one.
+std::vector<Change> changes_of(const BenchOptions &options, const std::optional<BenchRun> &base, const BenchRun &run) {
+  return base ? changes_between(*base, run, options.threshold / 100) : std::vector<Change>();
+}
+
 /// Prints a run, next to its baseline where there is one; the exit code.
 int print_run(const BenchOptions &options, const std::optional<BenchRun> &base, const BenchRun &run) {
   if (!base) {
     print_table(run.measurements);
     return exit_ok;
   }
-  const double threshold = options.threshold / 100;
-  return print_changes(*base, run, changes_between(*base, run, threshold), threshold) > 0 ? exit_failure : exit_ok;
+  return print_changes(*base, run, changes_of(options, base, run), options.threshold / 100) > 0 ? exit_failure
+                                                                                                : exit_ok;
+}
+
+void save(OutputFile *file, const std::string &text) {
+  file->write(std::as_bytes(std::span(text)));
+  file->commit();
 }
 
 void check_usage(const BenchOptions &options) {
@@ -108,6 +119,9 @@ void check_usage(const BenchOptions &options) {
     bad_input("--append goes with no --merge, --causal, --backward or --nondeterministic: these are of other calls");
   if (options.merge && !options.dtypes_kv.empty())
     bad_input("--merge goes with no --dtype-kv: it reads results, of the types of --dtype, and no keys or values");
+  check_outputs_are_no_inputs({&options.plot}, {&options.compare, &options.measured});
+  if (!options.plot.empty() && options.plot == options.json)
+    bad_input("--json and --plot are both '{}': name two files", options.plot);
   if (options.cold && (options.merge || options.backward))
     bad_input("--cold goes with no --merge or --backward: it is of calls on caches, fa_forward and fa_append");
 }
@@ -116,8 +130,9 @@ int bench(const BenchOptions &options) {
   check_usage(options);
   std::optional<BenchRun> base;
   if (!options.compare.empty()) base = read_run(options.compare);
-  std::optional<OutputFile> json;
+  std::optional<OutputFile> json, plot;
   if (!options.json.empty()) json.emplace(options.json);
+  if (!options.plot.empty()) plot.emplace(options.plot);
 
   Interruption interruption;
   const BenchRun run = options.measured.empty() ? measure_run(options, base, interruption) : read_run(options.measured);
@@ -128,15 +143,15 @@ int bench(const BenchOptions &options) {
                run.measurements.empty()
                    ? "before the first measurement"
                    : fmt::format("in round {} of {}", run.measurements.front().seconds.size(), options.measure.rounds),
-               json ? "; --json is not written" : "");
+               json && plot ? "; --json and --plot are not written"
+               : json       ? "; --json is not written"
+               : plot       ? "; --plot is not written"
+                            : "");
     interruption.end();
   }
   const int code = print_run(options, base, run);
-  if (json) {
-    const std::string text = json_of(run);
-    json->write(std::as_bytes(std::span(text)));
-    json->commit();
-  }
+  if (json) save(&*json, json_of(run));
+  if (plot) save(&*plot, bench_svg(run, changes_of(options, base, run)));
   return code;
 }
 
@@ -160,6 +175,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->value("--time", b->measure.seconds, "SECONDS", "per case and round; default: 0.05", Range{0, 3600});
   o->group("Results");
   o->value("--json", b->json, "FILE", "save the results");
+  o->value("--plot", b->plot, "FILE", "draw them as SVG: a bar for each case");
   o->value("--compare", b->compare, "FILE", "compare with saved results; exit 1 when slower");
   o->value("--threshold", b->threshold, "PERCENT", "smallest change that counts; default: 2", Range{0, 1000});
   o->value("--measured", b->measured, "FILE", "use these results, measure nothing");
@@ -197,18 +213,19 @@ Command bench_command() {
       "covers changes of the machine from second to second, other programs included. The interval of the median is "
       "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints its measurements so far and leaves "
       "the "
-      "file of --json as it was; a second Ctrl-C ends it at once.\n"
+      "files of --json and --plot as they were; a second Ctrl-C ends it at once.\n"
       "\n"
       "--compare measures the cases of the file (or those given) and says for each whether it is faster, slower or "
       "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "
       "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
-  command.examples = {{"A few shapes in every type:", "fa bench"},
-                      {"Decode over 8-bit caches next to a plain read of them:",
-                       "fa bench --sweep decode --dtype f16 --dtype-kv f16,i8 --cold"},
-                      {"Appending to such a cache next to memcpy:",
-                       "fa bench --append --shape 1,8,8,512,4096,128 --dtype bf16 --dtype-kv i8"},
-                      {"One shape, saved:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
-                      {"The same again after a change:", "fa bench --compare before.json"}};
+  command.examples = {
+      {"A few shapes in every type:", "fa bench"},
+      {"Decode over 8-bit caches next to a plain read of them:",
+       "fa bench --sweep decode --dtype f16 --dtype-kv f16,i8 --cold"},
+      {"Appending to such a cache next to memcpy:",
+       "fa bench --append --shape 1,8,8,512,4096,128 --dtype bf16 --dtype-kv i8"},
+      {"One shape, saved:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
+      {"The same again after a change, with a picture of both:", "fa bench --compare before.json --plot change.svg"}};
   command.define = [](Options &all) -> std::function<int()> {
     const auto options = std::make_shared<BenchOptions>();
     define_bench_options(&all, options.get());

@@ -5,26 +5,13 @@
 #include <algorithm>
 #include <map>
 
+#include "svg.h"
+
 namespace fa::tool {
 namespace {
 
 constexpr int64_t left = 40, top = 34, title_height = 16, margin = 8, sink_gap = 8;
 constexpr int64_t large_cell = 22;  // one with its weight in numbers
-
-std::string escaped(const std::string &text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else
-      result += c;
-  }
-  return result;
-}
 
 class Svg {
  public:
@@ -43,12 +30,7 @@ class Svg {
     const int64_t count = static_cast<int64_t>(drawing_.panels.size());
     const int64_t rows = (count + drawing_.columns - 1) / drawing_.columns;
     const int64_t width = width_ * drawing_.columns, height = height_ * rows;
-    text_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fa-mask\" role=\"img\" viewBox=\"0 0 {} {}\" width=\"{}\" "
-        "height=\"{}\" font-family=\"system-ui, sans-serif\" font-size=\"10\">\n<title>{}</title>\n"
-        "<style>.fa-mask {{ color-scheme: light dark; color: #1f2328 }} "
-        "@media (prefers-color-scheme: dark) {{ .fa-mask {{ color: #e6edf3 }} }}</style>\n",
-        width, height, width, height, escaped(drawing_.title));
+    text_ = svg_begin("fa-mask", width, height, drawing_.title);
     for (int64_t i = 0; i < count; ++i) {
       text_ += fmt::format("<g transform=\"translate({} {})\" fill=\"currentColor\">\n", i % drawing_.columns * width_,
                            i / drawing_.columns * height_);
@@ -66,7 +48,7 @@ class Svg {
 
   void add_labels(const MaskPanel &panel) {
     const double middle = 0.5 * static_cast<double>(cell_ - 1);
-    if (!panel.title.empty()) add_text("title", left, title_height - 4, "start", escaped(panel.title));
+    if (!panel.title.empty()) add_text("title", left, title_height - 4, "start", svg_text(panel.title));
     add_text("axis", static_cast<double>(keys_x_), keys_y_ - 20, "start", "keys");
     text_ += fmt::format(
         "<text class=\"axis\" x=\"12\" y=\"{}\" text-anchor=\"end\" transform=\"rotate(-90 12 {})\">"

@@ -18,7 +18,9 @@ def session(data):
     rows = []
     for shape in phase["values"]["shapes"]:
         if shape["Sq"] > 16 and not shape["gradients"]:
-            measured = {NAMES[name]: run["TFLOPs"] for name, run in shape["contenders"].items() if name in NAMES and "TFLOPs" in run}
+            measured = {
+                NAMES[name]: run["TFLOPs"] for name, run in shape["contenders"].items() if name in NAMES and "TFLOPs" in run
+            }
             rows.append((shape["shape"].replace(" bf16", ""), measured))
     values = phase["values"]
     versions = f"torch {values['torch']}, cuDNN {values['cudnn']}, driver {data['versions']['driver_version']}"
@@ -41,7 +43,11 @@ def figures(data):
         direction, dtype, mask, rows_of_q, dim, *_ = run["run_name"].split("/")
         rows.setdefault(f"{direction}, {dtype}, {mask}", {})[f"{rows_of_q[2:]} x {dim[2:]}"] = run["of_peak"]
     context = data["context"]
-    return list(rows.items()), "percent of the peak of multiply-adds, rows x head dimension, one thread", [context["cpu"], context["isa"], context["date"][:10], "fa_bench"]
+    return (
+        list(rows.items()),
+        "percent of the peak of multiply-adds, rows x head dimension, one thread",
+        [context["cpu"], context["isa"], context["date"][:10], "fa_bench"],
+    )
 
 
 def read(path):
@@ -60,7 +66,9 @@ def plot(path):
     if len(names) > 1:
         for n, name in enumerate(names):
             x = n * 130
-            parts.append(f'<rect x="{x}" y="2" width="11" height="11" {FILLS[n]}/><text x="{x + 16}" y="12">{html.escape(name)}</text>')
+            parts.append(
+                f'<rect x="{x}" y="2" width="11" height="11" {FILLS[n]}/><text x="{x + 16}" y="12">{html.escape(name)}</text>'
+            )
         y += 18
     for label, numbers in rows:
         parts.append(f'<text x="0" y="{y}" class="fa-label">{html.escape(label)}</text>')

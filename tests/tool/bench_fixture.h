@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "arrays.h"
 #include "bench_report.h"
 #include "program.h"
 #include "reference/random.h"

@@ -8,6 +8,7 @@
 
 #include "arrays.h"
 #include "program.h"
+#include "svg_parts.h"
 #include "temporary.h"
 
 namespace {
@@ -15,18 +16,9 @@ namespace {
 using fa::tool::Array;
 using fa::tool::make_array;
 using fa::tool::NpyType;
+using test::between;
 using test::Finished;
 using test::save;
-
-/// The parts of a text from each `begin` to the next `end`, without these two.
-std::vector<std::string> between(const std::string &text, const std::string &begin, const std::string &end) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; (at = text.find(begin, at)) != text.npos;) {
-    at += begin.size();
-    parts.push_back(text.substr(at, text.find(end, at) - at));
-  }
-  return parts;
-}
 
 /// The squares of a panel: a line for each row that has any, '#' attended, '.' hidden, 's' the sink.
 std::string squares(const std::string &panel) {

@@ -50,7 +50,8 @@ TEST(BenchInterrupt, PrintsWhatWasMeasured) {
   test::Finished f;
   for (int milliseconds = 200; milliseconds < 60000; milliseconds *= 2) {
     test::Program program({"bench", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel", "cpu.generic",
-                           "--rounds", "1000", "--time", "0.1", "--json", folder / "b.json"});
+                           "--rounds", "1000", "--time", "0.1", "--json", folder / "b.json", "--plot",
+                           folder / "b.svg"});
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     kill(program.id(), SIGINT);
     f = program.wait();
@@ -59,7 +60,7 @@ TEST(BenchInterrupt, PrintsWhatWasMeasured) {
   EXPECT_EQ(f.signal, SIGINT);
   EXPECT_NE(f.out.find("f32, cpu.generic\n  1,2,1,32,48,16 "), f.out.npos) << f.out;
   EXPECT_NE(f.err.find("fa bench: interrupted in round "), f.err.npos) << f.err;
-  EXPECT_NE(f.err.find(" of 1000; --json is not written\n"), f.err.npos) << f.err;
+  EXPECT_NE(f.err.find(" of 1000; --json and --plot are not written\n"), f.err.npos) << f.err;
   EXPECT_EQ(folder.names(), Names{"b.json"});
   const std::vector<std::byte> left = fa::tool::read_text_file(folder / "b.json");
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "the old contents");
