@@ -2,6 +2,7 @@
 #include "check/attach.h"
 
 #include "check/checker.h"
+#include "check/footprint.h"
 #include "check/recording.h"
 
 namespace fa::emu::check {
@@ -17,6 +18,7 @@ void attach(Launch &launch) {
     return;
   }
   auto checks = std::make_shared<LaunchChecks>(launch);
+  launch.footprint = [checks] { return checks->global.take(); };
   launch.make_observer = [checks, records](Launch &watched) -> std::unique_ptr<Observer> {
     if (records) return std::make_unique<Recording<Checker>>(watched, checks);
     return std::make_unique<Checker>(checks);

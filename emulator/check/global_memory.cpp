@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdio>
 
+#include "check/footprint.h"
+
 namespace fa::emu::check {
 namespace {
 
@@ -73,11 +75,26 @@ void GlobalShadow::release(uint64_t address, const ClusterKnowledge &knowledge) 
   shard.released[address].join(knowledge);
 }
 
-void GlobalShadow::acquire(uint64_t address, ClusterKnowledge &knowledge) {
+void GlobalShadow::acquire(uint64_t address, ClusterKnowledge &knowledge, bool waits) {
   Shard &shard = shards_[address / page_bytes % shards_.size()];
   std::lock_guard lock(shard.mutex);
+  if (waits) shard.waited_for.insert(address);
   auto found = shard.released.find(address);
   if (found != shard.released.end()) knowledge.join(found->second);
+}
+
+Footprint GlobalShadow::take() {
+  Footprint result;
+  for (Shard &shard : shards_) {
+    for (auto &[number, page] : shard.pages) result.pages.emplace_back(number, std::move(page));
+    for (const auto &[flag, knowledge] : shard.released) result.released.push_back(flag);
+    result.acquired.insert(result.acquired.end(), shard.waited_for.begin(), shard.waited_for.end());
+    shard.pages.clear();
+  }
+  std::sort(result.pages.begin(), result.pages.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::sort(result.released.begin(), result.released.end());
+  std::sort(result.acquired.begin(), result.acquired.end());
+  return result;
 }
 
 void GlobalMemory::begin(const Cluster &cluster) {
@@ -92,14 +109,15 @@ void GlobalMemory::begin(const Cluster &cluster) {
 void GlobalMemory::acquire(const Accessor &who, uint64_t flag) {
   const uint32_t rank = who.agent / warps_per_cta_;
   const bool wide = who.what->scope >= Scope::cluster, widest = who.what->scope >= Scope::gpu;
+  const bool waits = who.access->kind == AccessKind::read;
   if (who.what->acquires) {
     clocks_.acquire(who.agent, key_inside(flag, rank));
     if (wide) clocks_.acquire(who.agent, flag);
-    if (widest) shadow_.acquire(flag, known_);
+    if (widest) shadow_.acquire(flag, known_, waits);
   } else {
     clocks_.acquire_at_fence(rank, key_inside(flag, rank), false);
     if (wide) clocks_.acquire_at_fence(rank, flag, true);
-    if (widest) shadow_.acquire(flag, fences_[rank].read);
+    if (widest) shadow_.acquire(flag, fences_[rank].read, waits);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "check/shared_memory.h"
@@ -51,6 +52,8 @@ struct ClusterKnowledge {
   ClusterClocks known, fenced;
   void join(const ClusterKnowledge &other);
 };
+
+struct Footprint;
 
 class GlobalShadow {
  public:
@@ -105,7 +108,10 @@ class GlobalShadow {
     Page *page_ = nullptr;
   };
   void release(uint64_t address, const ClusterKnowledge &knowledge);
-  void acquire(uint64_t address, ClusterKnowledge &knowledge);
+  /// waits: by a load, which may wait for a value.
+  void acquire(uint64_t address, ClusterKnowledge &knowledge, bool waits);
+  /// Hands its pages over, and the flags that were released and waited for; nothing may run any more.
+  Footprint take();
 
   Reporter &reporter;
 
@@ -114,6 +120,7 @@ class GlobalShadow {
     std::mutex mutex;
     std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;
     std::unordered_map<uint64_t, ClusterKnowledge> released;
+    std::unordered_set<uint64_t> waited_for;
   };
   std::array<Shard, 64> shards_;
 };

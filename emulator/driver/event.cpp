@@ -59,6 +59,7 @@ EMU_API CUresult cuEventQuery(CUevent handle) {
     Event &event = object<Event>(handle);
     require_not_captured(event);
     if (event.recorded && !event.recorded->done) return queue().asked(), CUDA_ERROR_NOT_READY;
+    queue().seen({event.recorded});
     return event.context->sticky.load();
   });
 }

@@ -85,6 +85,12 @@ std::string extent_of(const Launch &launch, const Finding &finding) {
   return text + ", by " + warps_of(finding.warps) + " of " + blocks_of(launch, finding);
 }
 
+void print(const Finding &finding) {
+  const ViolationClass &what = class_of(finding.what);
+  std::fprintf(stderr, "fa-emu: %s (%s): %s\n", std::string(name_of(what.severity)).c_str(),
+               std::string(what.name).c_str(), finding.first.what().c_str());
+}
+
 void summarise() {
   Ledger &all = ledger();
   if (all.launches == 0 || settings().quiet) return;
@@ -123,8 +129,16 @@ int exit_status() {
 }  // namespace
 
 Judged judge(const Launch &launch) {
+  {
+    std::lock_guard lock(ledger().mutex);
+    ledger().launches += launch.options.check;
+  }
+  return judge(launch.findings.all());
+}
+
+Judged judge(const std::vector<Finding> &findings) {
   Judged result;
-  result.kept = launch.findings.all();
+  result.kept = findings;
   Ledger &all = ledger();
   std::lock_guard lock(all.mutex);
   const auto &suppressions = settings().suppressions;
@@ -135,7 +149,6 @@ Judged judge(const Launch &launch) {
       if (suppressions[i].matches(finding)) all.uses[i]++, matches = true;
     return matches;
   });
-  all.launches += launch.options.check;
   all.with_findings += !result.kept.empty();
   all.suppressed += result.suppressed;
   // A launch may have several findings of one key: one place between different barriers.
@@ -146,7 +159,8 @@ Judged judge(const Launch &launch) {
     const bool first_here = here.insert(key).second;
     if (first_here && known.launches++ == 0) {
       known.what = class_of(finding.what);
-      known.where = readable_name(finding.first.kernel) + ", " + place_of(finding.first);
+      const std::string &kernel = finding.first.kernel;
+      known.where = (kernel.empty() ? "" : readable_name(kernel) + ", ") + place_of(finding.first);
       all.order.push_back(key);
       added.insert(key);
     }
@@ -154,6 +168,11 @@ Judged judge(const Launch &launch) {
     result.is_new.push_back(added.contains(key));
   }
   return result;
+}
+
+void print(const Judged &findings) {
+  for (size_t i = 0; i < findings.kept.size(); i++)
+    if (findings.is_new[i]) print(findings.kept[i]);
 }
 
 void print(const Launch &launch, const Judged &findings) {
@@ -164,8 +183,7 @@ void print(const Launch &launch, const Judged &findings) {
     counts[static_cast<size_t>(what.severity)]++;
     before += !findings.is_new[i];
     if (!findings.is_new[i]) continue;
-    std::fprintf(stderr, "fa-emu: %s (%s): %s\n", std::string(name_of(what.severity)).c_str(),
-                 std::string(what.name).c_str(), finding.first.what().c_str());
+    print(finding);
     if (finding.count > 1) std::fprintf(stderr, "fa-emu:   %s\n", extent_of(launch, finding).c_str());
   }
   if (findings.kept.size() > 1 || before)

@@ -16,8 +16,11 @@ struct Judged {
 
 /// A launch's findings, less those that are suppressed; they count for the process's summary.
 Judged judge(const Launch &launch);
+/// The same of findings of an operation that is no launch.
+Judged judge(const std::vector<Finding> &findings);
 /// On stderr: those in full that no launch before had.
 void print(const Launch &launch, const Judged &findings);
+void print(const Judged &findings);
 
 /// At the process's end: a summary on stderr, and the exit status that FA_EMU_EXIT asks for.
 void watch_exit();

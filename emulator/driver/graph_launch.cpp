@@ -19,7 +19,7 @@ void enqueue_steps(Stream &stream, GraphExec &exec) {
     bool idle = event || !step.enabled || std::holds_alternative<FreeWork>(step.work);
     Work work = idle ? Work() : step.work;
     Done last = step.after.size() == 1 ? done[step.after[0]] : nullptr;
-    done.push_back(enqueue_work(*context, work, std::move(after), last));
+    done.push_back(enqueue_work(stream, work, std::move(after), last));
     if (event && event->record) event->event->recorded = done.back();
   }
   ends = done;

@@ -68,6 +68,33 @@ void check_cluster(const DeviceLimits &limits, const Kernel &kernel, const Launc
   require(most == 0 || blocks <= most, "a larger cluster than the kernel was compiled for (.maxclusterrank)", code);
 }
 
+bool waits_for_prerequisite(const Program &program) {
+  for (uint32_t pc = 0; pc < program.code.size(); pc++)
+    if (program.opcode(pc) == "griddepcontrol.wait") return true;
+  return false;
+}
+
+/// Adds its conflicts with operations of other streams to its findings.
+void compare_with_others(Launch &launch, const Operation &operation, const Device &device) {
+  check::Footprint footprint = launch.footprint();
+  constexpr uint64_t page_bytes = check::GlobalShadow::page_bytes;
+  // Who has a piece of the heap may hand it to others without a word.
+  std::erase_if(footprint.pages,
+                [&](const auto &one) { return device.heap && device.heap->holds(one.first * page_bytes); });
+  check::StreamOperation self;
+  self.name = "launch " + std::to_string(launch.grid_number) + " (" + readable_name(launch.program->name) + ") in " +
+              operation.stream;
+  self.program = launch.program;
+  for (const auto &[number, page] : footprint.pages) {
+    const memory::Range *range = launch.ranges->nearest_below((number + 1) * page_bytes - 1);
+    if (!range || range->kind == memory::RangeKind::device || range->kind == memory::RangeKind::module) continue;
+    for (const check::GlobalCell &cell : page->cells) self.tells_host |= cell.write.cluster != 0;
+  }
+  const bool waits = operation.prerequisite && waits_for_prerequisite(*launch.program);
+  for (Finding &finding : queue().compare(operation, waits, std::move(self), std::move(footprint), &launch))
+    launch.findings.add(std::move(finding));
+}
+
 }  // namespace
 
 void check_launch(Context &context, const KernelWork &work) {
@@ -141,6 +168,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
     fault = run(run_state);
   }
   queue().end_launch(operation);
+  if (run_state.footprint) compare_with_others(run_state, operation, device);
   if (run_state.grid_workspace) device.memory->release(run_state.grid_workspace);
   report(run_state, fault);
   if (!fault) return;

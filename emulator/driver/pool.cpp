@@ -34,11 +34,8 @@ CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool_handle, 
     with_pools(*stream.context->device);
     Pool *pool = pool_handle ? &object<Pool>(pool_handle) : stream.context->device->pool;
     *address = make_allocation(*stream.context, *pool->device, bytes, fa::emu::memory::RangeKind::device, pool);
-    if (stream.capture) {
-      uint64_t made = *address;
-      stream.capture->graph->memory.push_back(made);
-      capture_work(stream, AllocateWork{made, bytes});
-    }
+    if (stream.capture) stream.capture->graph->memory.push_back(*address);
+    submit(stream, AllocateWork{*address, bytes});
     return CUDA_SUCCESS;
   });
 }

@@ -19,6 +19,14 @@ constexpr auto look_again = std::chrono::microseconds(200);  // at memory that a
 
 thread_local bool runs_operation = false;
 
+/// The clock of what comes behind an operation.
+void learn(check::StreamClock &known, const Operation &operation) {
+  check::join(known, operation.known);
+  if (operation.number == 0) return;
+  if (known.size() <= operation.timeline) known.resize(operation.timeline + 1);
+  known[operation.timeline] = std::max(known[operation.timeline], operation.number);
+}
+
 bool is_ready(const Operation &operation) {
   auto is_done = [](const Done &one) { return one->done.load(); };
   return std::all_of(operation.after.begin(), operation.after.end(), is_done) &&
@@ -41,11 +49,11 @@ class Queue::Waiting {
 
 Queue &queue() {
   // Never destroyed: its threads may still be there when the program ends.
-  static Queue *const instance = new Queue(settings().run.seed);
+  static Queue *const instance = new Queue(settings().run.seed, settings().run.check);
   return *instance;
 }
 
-Queue::Queue(uint64_t seed) : random_(seed), varied_(seed != 0) {
+Queue::Queue(uint64_t seed, bool compares) : random_(seed), varied_(seed != 0), compares_(compares) {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   std::atexit(at_exit);
 }
@@ -56,7 +64,12 @@ bool Queue::inside() {
 
 Done Queue::push(Done operation) {
   std::lock_guard lock(mutex_);
-  std::erase_if(operation->after, [](const Done &one) { return !one || one->done; });
+  if (compares_) operation->known = host_, operation->handed_over = ++moments_;
+  std::erase_if(operation->after, [&](const Done &one) {
+    if (one && !one->done) return false;
+    if (one && compares_) learn(operation->known, *one);
+    return true;
+  });
   for (const Done &one : operation->after) one->followed |= operation->body != nullptr;
   if (varied_) operation->lot = random_();
   waiting_.push_back(operation);
@@ -83,7 +96,8 @@ void Queue::start_workers() {
 /// Whether the running operations let a worker start another one.
 bool Queue::may_start(const Operation &operation) const {
   return running_.size() < most_running &&
-         std::all_of(running_.begin(), running_.end(), [](const Done &one) { return one->shares; }) &&
+         std::all_of(
+             running_.begin(), running_.end(), [](const Done &one) { return one->shares; }) &&
          is_ready(operation);
 }
 
@@ -106,6 +120,7 @@ bool Queue::step(std::unique_lock<std::mutex> &lock, const Wanted *wanted) {
 void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
   running_.push_back(operation);
   operation->shares = operation->lot & 1;
+  if (compares_) begin_order(*operation);
   if (operation->shares) start_workers();
   lock.unlock();
   runs_operation = true;
@@ -116,6 +131,7 @@ void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
   operation->ready = nullptr;
   operation->after.clear();
   operation->prerequisite = nullptr;
+  if (operation->number) ended_[operation->timeline] = operation->number;
   if (operation->trigger) finish(*operation->trigger);
   std::erase(running_, operation);
   finish(*operation);
@@ -171,12 +187,15 @@ Queue::Wanted Queue::needed_for(const std::vector<Done> &operations) {
 }
 
 void Queue::wait(const Done &operation) {
-  if (!operation || operation->done) return;
+  if (!operation || (operation->done && !compares_)) return;
   std::unique_lock lock(mutex_);
   Waiting waiting(*this);
   Wanted wanted = needed_for({operation});
   while (!operation->done)
     if (!step(lock, &wanted)) sleep(lock);
+  if (!compares_) return;
+  learn(host_, *operation);
+  end_wait();
 }
 
 void Queue::wait_all(const Context *context) {
@@ -192,6 +211,60 @@ void Queue::wait_all(const Context *context) {
   for (const Done &one : all)
     while (!one->done)
       if (!step(lock, &wanted)) sleep(lock);
+  if (!compares_) return;
+  check::join(host_, ended_);  // those of other contexts as well
+  end_wait();
+}
+
+/// Where the host knows all that was ever begun, nothing that is to come conflicts with it.
+void Queue::end_wait() {
+  if (!waiting_.empty() || !running_.empty()) return;
+  for (uint32_t timeline = 0; timeline < begun_.size(); timeline++)
+    if (!check::covers(host_, timeline, begun_[timeline])) return;
+  races_.forget();
+}
+
+/// An operation that is about to begin takes its place behind those that it waits for, in a timeline whose newest one
+/// is among them.
+void Queue::begin_order(Operation &operation) {
+  for (const Done &one : operation.after) learn(operation.known, *one);
+  if (operation.ready) check::join(operation.known, begun_);  // whoever wrote the value that it waited for
+  if (!operation.body) return;
+  if (operation.trigger) operation.trigger->known = operation.known;
+  operation.began = ++moments_;
+  uint32_t timeline = 0;
+  while (timeline < begun_.size() && !check::covers(operation.known, timeline, begun_[timeline])) timeline++;
+  if (timeline == begun_.size()) begun_.push_back(0), ended_.push_back(0);
+  operation.timeline = timeline;
+  operation.number = ++begun_[timeline];
+}
+
+void Queue::seen(const std::vector<Done> &operations) {
+  if (!compares_) return;
+  std::lock_guard lock(mutex_);
+  for (const Done &one : operations)
+    if (one) learn(host_, *one);
+  end_wait();
+}
+
+void Queue::tell_host(const Operation &operation) {
+  if (!compares_) return;
+  std::lock_guard lock(mutex_);
+  check::join(host_, operation.known);
+}
+
+std::vector<Finding> Queue::compare(const Operation &operation, bool waits, check::StreamOperation self,
+                                    check::Footprint footprint, const Launch *launch) {
+  {
+    std::lock_guard lock(mutex_);
+    self.known = operation.known;
+    if (waits && operation.prerequisite) learn(self.known, *operation.prerequisite);
+    self.timeline = operation.timeline;
+    self.number = operation.number;
+    self.handed_over = operation.handed_over;
+    self.began = operation.began;
+  }
+  return races_.ends(std::move(self), std::move(footprint), launch);
 }
 
 void Queue::asked() {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "check/stream_races.h"
 #include "exec/launch.h"
 
 namespace fa::emu::driver {
@@ -36,6 +37,12 @@ struct Operation {
   std::atomic<bool> done{false};
   Clock::time_point ended;
 
+  // Where conflicts are looked for, under the queue's mutex:
+  check::StreamClock known;             // what comes before
+  uint32_t timeline = 0, number = 0;    // its place, from its begin on; 0: it does nothing
+  uint64_t handed_over = 0, began = 0;  // by one count
+  std::string stream;                   // as findings name it
+
   // While it runs, under the queue's mutex:
   bool shares = false;              // others may start meanwhile
   Launch *launch = nullptr;         // of a kernel
@@ -48,7 +55,8 @@ using Done = std::shared_ptr<Operation>;
 class Queue {
  public:
   /// Operations run in the order of their coming, or, where a seed varies it, in any that their dependencies allow.
-  explicit Queue(uint64_t seed);
+  /// compares: to find those that touch the same memory with nothing to order them.
+  Queue(uint64_t seed, bool compares);
 
   Done push(Done operation);
   Done push(Context *context, std::vector<Done> after, std::function<void(Operation &)> body);
@@ -58,6 +66,12 @@ class Queue {
   void wait_all(const Context *context);
   /// A program has asked whether something is done: it waits, if not in here.
   void asked();
+  /// The host knows that these operations are done, or that one has come up to its begin.
+  void seen(const std::vector<Done> &operations);
+  void tell_host(const Operation &operation);
+  /// At the end of an operation's body: its conflicts with others. waits: it has waited for its prerequisite.
+  std::vector<Finding> compare(const Operation &operation, bool waits, check::StreamOperation self,
+                               check::Footprint footprint, const Launch *launch);
   /// Whether the calling thread runs an operation: host functions may not call the API.
   static bool inside();
 
@@ -81,6 +95,8 @@ class Queue {
   bool release_held();
   bool is_awaited() const;
   bool is_alone() const;
+  void begin_order(Operation &operation);
+  void end_wait();
   static Wanted needed_for(const std::vector<Done> &operations);
   /// A process that forks takes the queue along, but not its threads.
   static void before_fork();
@@ -94,12 +110,17 @@ class Queue {
   std::vector<Done> running_;
   std::mt19937_64 random_;
   bool varied_ = false, ending_ = false;
+  const bool compares_;                    // operations, and keeps their order
   size_t workers_ = 0, idle_workers_ = 0;  // threads of our own
   size_t waiters_ = 0;                     // threads of the program
   std::atomic<uint64_t> progress_{1};      // of everything that runs
   uint64_t seen_progress_ = 0;
   Operation::Clock::time_point progressed_, asked_;
-  uint64_t alone_as_of_ = 0;  // progress since which no thread of the program can do anything
+  uint64_t alone_as_of_ = 0;          // progress since which no thread of the program can do anything
+  check::StreamClock host_;           // what the program's threads know to be done
+  check::StreamClock begun_, ended_;  // the newest of each timeline
+  uint64_t moments_ = 0;              // of handing over and beginning
+  check::StreamRaces races_;
 };
 
 /// The process's queue.

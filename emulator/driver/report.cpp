@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "driver/api.h"
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"
@@ -113,6 +114,12 @@ std::string json_of(const Finding &finding) {
   return text + "],\"other\":" + quoted(finding.other) + "}";
 }
 
+std::string json_of(const std::vector<Finding> &findings) {
+  std::string text = "[";
+  for (size_t i = 0; i < findings.size(); i++) text += (i ? "," : "") + json_of(findings[i]);
+  return text + "]";
+}
+
 std::string json_of(const Launch &launch, const Summary &summary, const Judged &findings,
                     const std::optional<Fault> &fault) {
   const Traffic &traffic = launch.traffic;
@@ -135,9 +142,7 @@ std::string json_of(const Launch &launch, const Summary &summary, const Judged &
   text += ",\"mix\":{";
   for (size_t i = 0; i < summary.mix.size(); i++)
     text += (i ? "," : "") + quoted(summary.mix[i].first) + ":" + std::to_string(summary.mix[i].second.warps);
-  text += "},\"violations\":[";
-  for (size_t i = 0; i < findings.kept.size(); i++) text += (i ? "," : "") + json_of(findings.kept[i]);
-  text += "],\"suppressed\":" + std::to_string(findings.suppressed);
+  text += "},\"violations\":" + json_of(findings.kept) + ",\"suppressed\":" + std::to_string(findings.suppressed);
   text += ",\"fault\":" + (fault ? json_of(*fault) : "null") + "}\n";
   return text;
 }
@@ -152,6 +157,19 @@ void append(const std::string &file_name, const std::string &line) {
   std::fclose(file);
 }
 
+/// Where checks are strict, the first finding that is severe enough.
+std::optional<Fault> fault_of(const Judged &findings) {
+  if (!settings().strict) return {};
+  for (const Finding &finding : findings.kept) {
+    const ViolationClass &what = class_of(finding.what);
+    if (what.severity < settings().fail_on) continue;
+    Fault fault = finding.first;
+    fault.message.insert(0, std::string(what.name) + ": ");
+    return fault;
+  }
+  return {};
+}
+
 }  // namespace
 
 void report(const Launch &launch, std::optional<Fault> &fault) {
@@ -164,14 +182,19 @@ void report(const Launch &launch, std::optional<Fault> &fault) {
     if (!settings().json.empty()) append(settings().json, json_of(launch, summary, findings, fault));
   }
   if (!settings().quiet) print(launch, findings);
-  if (!settings().strict || fault) return;
-  for (const Finding &finding : findings.kept) {
-    const ViolationClass &what = class_of(finding.what);
-    if (what.severity < settings().fail_on) continue;
-    fault = finding.first;
-    fault->message.insert(0, std::string(what.name) + ": ");
-    return;
-  }
+  if (!fault) fault = fault_of(findings);
+}
+
+bool report(const std::vector<Finding> &findings) {
+  const Judged judged = judge(findings);
+  if (!settings().json.empty() && !judged.kept.empty())
+    append(settings().json, "{\"kernel\":\"\",\"name\":" + quoted(findings[0].first.source) +
+                                ",\"seconds\":0,\"thread_instructions\":0,\"violations\":" + json_of(judged.kept) +
+                                ",\"suppressed\":" + std::to_string(judged.suppressed) + ",\"fault\":null}\n");
+  if (!settings().quiet) print(judged);
+  const std::optional<Fault> fault = fault_of(judged);
+  if (fault) report_always("operation", CUDA_ERROR_LAUNCH_FAILED, fault->what());
+  return fault.has_value();
 }
 
 }  // namespace fa::emu::driver

@@ -88,8 +88,10 @@ EMU_API CUresult cuStreamQuery(CUstream handle) {
     Lock lock(process().mutex);
     Stream &stream = stream_of(handle);
     require_not_capturing(stream);
-    for (const Done &one : order_of(stream))
-      if ((stream.legacy || one == stream.last) && one && !one->done) return queue().asked(), CUDA_ERROR_NOT_READY;
+    const std::vector<Done> asked = stream.legacy ? order_of(stream) : std::vector{stream.last};
+    for (const Done &one : asked)
+      if (one && !one->done) return queue().asked(), CUDA_ERROR_NOT_READY;
+    queue().seen(asked);
     return stream.context->sticky.load();
   });
 }

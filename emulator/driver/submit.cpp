@@ -55,9 +55,12 @@ std::vector<Done> order_of(const Stream &stream) {
   return after;
 }
 
-Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, const Done &last) {
+Done enqueue_work(const Stream &stream, const Work &work, std::vector<Done> after, const Done &last) {
+  Context &context = *stream.context;
   auto operation = std::make_shared<Operation>();
   operation->context = &context;
+  if (settings().run.check)
+    operation->stream = stream.legacy ? "the legacy stream" : "stream " + std::to_string(stream.id);
   operation->body = [&context, work](Operation &self) { perform(context, work, self); };
   const KernelWork *kernel = std::get_if<KernelWork>(&work);
   const ValueWork *value = std::get_if<ValueWork>(&work);
@@ -83,7 +86,7 @@ Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, c
 }
 
 void enqueue(Stream &stream, const Work &work) {
-  stream.last = enqueue_work(*stream.context, work, order_of(stream), stream.last);
+  stream.last = enqueue_work(stream, work, order_of(stream), stream.last);
 }
 
 void submit(Stream &stream, Work work) {

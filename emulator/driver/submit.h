@@ -15,8 +15,9 @@ Stream &stream_of(CUstream handle);
 void submit(Stream &stream, Work work);
 /// Everything that a stream's next operation waits for.
 std::vector<Done> order_of(const Stream &stream);
-/// Enqueues work behind operations, of which a kernel may overlap the last one; the result is done when all of it is.
-Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, const Done &last);
+/// Enqueues a stream's work behind operations, of which a kernel may overlap the last one; the result is done when all
+/// of it is.
+Done enqueue_work(const Stream &stream, const Work &work, std::vector<Done> after, const Done &last);
 /// Enqueues work behind a stream's operations.
 void enqueue(Stream &stream, const Work &work);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "driver/memory_table.h"
+#include "driver/report.h"
 #include "driver/state.h"
 
 namespace fa::emu::driver {
@@ -56,6 +57,70 @@ void set(Context &context, const SetWork &work) {
   }
 }
 
+constexpr uint64_t largest_flag = 8;  // that a copy may set for a kernel that waits
+
+void add_rows(const CopyEnd &end, const CopyWork &work, bool writes, check::Footprint &into) {
+  for (uint64_t z = 0; z < work.depth; z++)
+    for (uint64_t y = 0; y < work.height; y++) {
+      const uint64_t begin = end.address + z * end.plane + y * end.pitch;
+      into.ranges.push_back({begin, begin + work.width, writes, false});
+    }
+}
+
+/// Its conflicts with operations of other streams, as findings. does: what it does with its memory, if not by its
+/// ranges.
+void compare_with_others(Context &context, const Operation &operation, const std::string &name,
+                         check::Footprint footprint, const char *does = nullptr) {
+  check::StreamOperation self;
+  self.name = name + " in " + operation.stream;
+  self.does = does;
+  const std::vector<Finding> findings =
+      queue().compare(operation, false, std::move(self), std::move(footprint), nullptr);
+  if (!findings.empty() && report(findings)) context.sticky = CUDA_ERROR_LAUNCH_FAILED;
+}
+
+/// Operations that no kernel executes; launches compare themselves.
+void compare(Context &context, const Work &work, const Operation &operation) {
+  check::Footprint touched;
+  if (const auto *copy = std::get_if<CopyWork>(&work)) {
+    if (copy->span(copy->to) == 0) return;
+    if (!copy->staged) add_rows(copy->from, *copy, false, touched);
+    add_rows(copy->to, *copy, true, touched);
+    const uint64_t bytes = copy->width * copy->height * copy->depth;
+    if (bytes <= largest_flag) touched.released.push_back(copy->to.address);
+    compare_with_others(context, operation, "a copy of " + std::to_string(bytes) + " bytes", std::move(touched));
+  } else if (const auto *set = std::get_if<SetWork>(&work)) {
+    if (set_span(*set) == 0) return;
+    const uint64_t row = set->width * set->element_bytes;
+    if (row * set->height <= largest_flag) touched.released.push_back(set->address);
+    for (uint64_t y = 0; y < set->height; y++) {
+      const uint64_t begin = set->address + y * set->pitch;
+      touched.ranges.push_back({begin, begin + row, true, false});
+    }
+    compare_with_others(context, operation, "a memset of " + std::to_string(row * set->height) + " bytes",
+                        std::move(touched));
+  } else if (const auto *made = std::get_if<AllocateWork>(&work)) {
+    touched.ranges.push_back({made->address, made->address + made->bytes, true, false});
+    compare_with_others(context, operation, "cuMemAllocAsync", std::move(touched), " allocates");
+  } else if (const auto *value = std::get_if<ValueWork>(&work); value && !value->waits) {
+    touched.ranges.push_back({value->address, value->address + value->bytes, true, true});
+    touched.released.push_back(value->address);
+    compare_with_others(context, operation, "cuStreamWriteValue", std::move(touched));
+  }
+}
+
+void free_in_turn(Context &context, const FreeWork &work, const Operation &operation) {
+  check::Footprint touched;
+  {
+    Lock lock(process().mutex);
+    if (const Allocation *allocation = find_allocation(work.address))
+      touched.ranges.push_back({work.address, work.address + allocation->bytes, true, false});
+  }
+  if (settings().run.check && !touched.ranges.empty())
+    compare_with_others(context, operation, "cuMemFreeAsync", std::move(touched), " frees");
+  release_allocation(work.address);
+}
+
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
@@ -102,14 +167,18 @@ void perform(Context &context, const Work &work, Operation &operation) {
                  [&](const KernelWork &one) { launch(context, one, operation); },
                  [&](const CopyWork &one) { copy(context, one); },
                  [&](const SetWork &one) { set(context, one); },
-                 [&](const HostWork &one) { one.function(one.argument); },
+                 [&](const HostWork &one) {
+                   queue().tell_host(operation);
+                   one.function(one.argument);
+                 },
                  [&](const ValueWork &one) {
                    if (!one.waits && still_there(context, one.address, one.bytes, Side::device)) one.write();
                  },
-                 [&](const FreeWork &one) { release_allocation(one.address); },
+                 [&](const FreeWork &one) { free_in_turn(context, one, operation); },
                  [&](const auto &) {},
              },
              work);
+  if (settings().run.check && context.sticky == CUDA_SUCCESS) compare(context, work, operation);
 }
 
 }  // namespace fa::emu::driver

@@ -69,7 +69,9 @@ std::string_view name_of(FaultKind kind) {
 std::string Fault::what() const {
   std::string text;
   if (kind != FaultKind::check) text = std::string(name_of(kind)) + ": ";  // findings have their class before them
-  text += message + " [kernel " + readable_name(kernel);
+  text += message;
+  if (kernel.empty()) return text;
+  text += " [kernel " + readable_name(kernel);
   if (kind == FaultKind::timeout) return text + "]";
   text += ", block (" + std::to_string(cta[0]) + "," + std::to_string(cta[1]) + "," + std::to_string(cta[2]) + ")";
   text += ", warp " + std::to_string(warp);

@@ -25,7 +25,7 @@ enum class FaultKind : uint8_t {
 struct Fault {
   FaultKind kind = FaultKind::illegal_instruction;
   std::string message;  // a sentence without its full stop
-  std::string kernel;
+  std::string kernel;   // empty: another operation of a stream
   uint32_t ptx_line = 0;
   std::string ptx_text;
   std::string source;  // ptx::Module::name_of, where the PTX has .loc

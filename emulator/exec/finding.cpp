@@ -99,6 +99,7 @@ const ViolationClass &class_of(Violation what) {
       {"mbarrier-fence", Severity::formal},
       {"mbarrier-reuse"},
       {"serialised", Severity::formal},
+      {"stream-race"},
   };
   return classes[static_cast<size_t>(what)];
 }
@@ -150,6 +151,11 @@ void Findings::describe(Group &group, const Warp &warp, uint32_t pc, uint32_t ot
 void Findings::add(Violation what, const Warp &warp, const Instruction &instruction, int lane, std::string message) {
   uint32_t pc = static_cast<uint32_t>(&instruction - warp.cta->launch->program->code.data());
   add(what, warp, pc, no_pc, lane, [&] { return std::move(message); });
+}
+
+void Findings::add(Finding finding) {
+  std::lock_guard lock(mutex_);
+  groups_.push_back({std::move(finding), UINT64_MAX, arrivals_++});
 }
 
 size_t Findings::left_out() const {

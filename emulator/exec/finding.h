@@ -52,6 +52,7 @@ enum class Violation : uint8_t {
   mbarrier_fence,    // a new mbarrier that the async proxy may not see
   mbarrier_reuse,    // memory of an mbarrier that is not invalidated
   serialised,        // a copy of a wgmma's result, for which ptxas waits
+  stream_race,       // between operations of streams
 };
 
 /// Its name in suppressions, JSON and summaries, and its severity.
@@ -88,6 +89,8 @@ class Findings {
     if (group) describe(*group, warp, pc, other_pc, lane, message());
   }
   void add(Violation what, const Warp &warp, const Instruction &instruction, int lane, std::string message);
+  /// One that was found behind the launch, behind all others.
+  void add(Finding finding);
 
   /// In the order of blocks, which does not depend on the schedule.
   std::vector<Finding> all() const;

@@ -22,7 +22,8 @@ class DeviceHeap;
 
 namespace check {
 class Timeline;
-}
+struct Footprint;
+}  // namespace check
 
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};
@@ -103,9 +104,10 @@ struct Launch {
   std::atomic<bool> held{false};  // some block is, by that
 
   // Filled by run.
-  std::vector<ExecutionCount> counts;         // by program counter
-  std::shared_ptr<check::Timeline> timeline;  // where RunOptions asks for it
-  Findings findings;                          // of checks, which do not end the launch
+  std::vector<ExecutionCount> counts;           // by program counter
+  std::shared_ptr<check::Timeline> timeline;    // where RunOptions asks for it
+  Findings findings;                            // of checks, which do not end the launch
+  std::function<check::Footprint()> footprint;  // of its global memory, once; empty: nobody watched
   Traffic traffic;
   double seconds = 0;
 

@@ -8,7 +8,7 @@
 namespace fa::emu::memory {
 
 DeviceHeap::DeviceHeap(DeviceMemory &memory) {
-  if (uint64_t begin = memory.allocate(bytes)) free_[begin] = begin + bytes;
+  if (uint64_t begin = memory.allocate(bytes)) free_[begin] = begin + bytes, begin_ = begin;
 }
 
 uint64_t DeviceHeap::allocate(uint64_t size) {

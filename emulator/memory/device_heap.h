@@ -21,9 +21,12 @@ class DeviceHeap {
   uint64_t allocate(uint64_t size);
   /// False where nothing was handed out there. Null is fine.
   bool release(uint64_t address);
+  /// Whether the address is in its memory.
+  bool holds(uint64_t address) const { return address - begin_ < bytes; }
 
  private:
   std::mutex mutex_;
+  uint64_t begin_ = UINT64_MAX - bytes;        // where it has no memory
   std::map<uint64_t, uint64_t> free_, taken_;  // begin -> end
 };
 
