@@ -20,7 +20,7 @@
 #include <type_traits>
 
 #include "backward/mma/tiles.h"
-#include "collective/backward_tile_scheduler.cuh"
+#include "collective/query_stream.cuh"
 #include "common/register_tile.cuh"
 #include "common/shared_tile.cuh"
 
@@ -102,16 +102,10 @@ struct alignas(4) KeyRange {
   }
 };
 
-/// A query tile of one head of the group. The order is from the last tile to the first, all heads of each: blocks that
-/// add to dq in a fixed order then never wait for a block that has more tiles.
-struct TileCoord {
-  int head, tile;
-};
-
 /// A step of a block that owns keys. One thread computes it for all, two steps ahead, since that costs as many
 /// instructions as a warp's part of a small tile.
 struct Step {
-  TileCoord at;
+  StreamCoord at;
   int32_t left;         // queries from the tile's first one on; 0: there is no such step
   int32_t whole;        // all its queries attend all keys
   const char *rows[2];  // of Q and dO, from the tile's first one on

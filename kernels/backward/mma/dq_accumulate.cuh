@@ -3,7 +3,7 @@
 // that sums have one order. A block waits only for one with a lower number, and only when it is about to add. GPUs
 // start blocks in that order, though CUDA does not promise it; so some block always goes on. Products of a step run in
 // the next one, when dS of all warps is in shared memory. The semaphore is released one step later still, when the
-// additions have long arrived. All blocks of a column begin at the last rows that attend their keys (TileCoord), so
+// additions have long arrived. All blocks of a column begin at the last rows that attend their keys (StreamCoord), so
 // that those with the same rows follow one another at a step's distance and do not wait after that.
 #pragma once
 
@@ -45,7 +45,7 @@ class DqAccumulator {
     if (shared.state->dq_semaphore.to != nullptr) add();
   }
   /// By one thread, behind a barrier behind after_barrier: key warps store dS of a tile before the next one.
-  __device__ void note(TileCoord at, bool odd) const {
+  __device__ void note(StreamCoord at, bool odd) const {
     DqSemaphore &semaphore = shared.state->dq_semaphore;
     const int64_t row = at.head * p.stats_rows + at.tile * B::columns;
     semaphore.ended = semaphore.begun;

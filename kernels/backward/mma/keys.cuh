@@ -31,7 +31,7 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     state.row_terms = p.row_stats + first_term(p, s, first_head);
     state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
     state.walked[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
-    const TileCoord at = {0, state.tiles.high - 1};
+    const StreamCoord at = {0, state.tiles.high - 1};
     state.steps[0] = step_at(p, state, at);
     state.steps[1] = step_at(p, state, after(at, group));
     if constexpr (B::sums_queries) {

@@ -5,25 +5,15 @@
 
 namespace fa::kernels::backward_mma {
 
-/// The queries that attend all keys first .. end - 1 of a sequence.
-__device__ inline Interval full_query_range(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
-  if (!p.has_key_bounds) return {0, s.queries};
-  return queries_of_all_keys(p, p.causal != 0, s, first, int64_t{end} - 1);
-}
-
 /// The place of the next step.
-__device__ inline TileCoord after(TileCoord at, int group) {
-  return at.head + 1 < group ? TileCoord{at.head + 1, at.tile} : TileCoord{0, at.tile - 1};
-}
-
-template <class B>
-__device__ inline Interval tiles_of(Interval queries) {
-  return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
+__device__ inline StreamCoord after(StreamCoord at, int group) {
+  at.advance(group);
+  return at;
 }
 
 /// The step of a tile of queries; by one thread.
 template <class B>
-__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, TileCoord at) {
+__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, StreamCoord at) {
   const int row = at.tile * B::columns;
   Step step = {at, at.tile >= state.tiles.low ? state.sequence.queries - row : 0,
                row >= state.full.low && row + B::columns <= state.full.high};

@@ -8,13 +8,6 @@
 
 namespace fa::kernels::backward_mma {
 
-/// The weight of a pair that does not attend: +-0, and no other weight is negative.
-constexpr float no_weight = -0.f;
-
-__device__ inline bool has_weight(float weight) {
-  return __float_as_int(weight) != int(0x80000000);
-}
-
 /// The score modification of the backward pass: from a product to a score in base 2.
 struct ScoreModBwd {
   float scale_2;           // without a softcap: scale log2 e

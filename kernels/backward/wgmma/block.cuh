@@ -1,5 +1,5 @@
 // A block that owns keys and values, and streams the queries of all heads that read them, from the last tile to the
-// first (TileCoord).
+// first (StreamCoord).
 //
 // clang-format off
 //   producer warp                              consumer warpgroups, 64 keys each
@@ -18,7 +18,7 @@
 #pragma once
 
 #include "backward/wgmma/tiles.h"
-#include "collective/backward_tile_scheduler.cuh"
+#include "collective/query_stream.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
 
@@ -60,16 +60,6 @@ struct Block {
   }
 };
 
-/// A query tile of one head of the group. The order is from the last tile to the first, all heads of each: blocks that
-/// add to dq in a fixed order then never wait for a block that has more tiles.
-struct TileCoord {
-  int head, tile;
-
-  __device__ void advance(int group) {
-    if (++head == group) head = 0, tile--;
-  }
-};
-
 /// The keys of a block that a query attends, counted from the block's first one.
 struct KeyRange {
   uint16_t low, high;
@@ -85,9 +75,9 @@ struct State {
   uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
   Sequence sequence;
   KeyWork work;
-  Interval full;    // the queries that attend all keys
-  Interval tiles;   // of queries of each head
-  int group;        // heads of queries that have the keys
+  Interval full;   // the queries that attend all keys
+  Interval tiles;  // of queries of each head
+  int group;       // heads of queries that have the keys
   int64_t row;      // of row 0 of the group's first head, in row_stats and in the sums of dq
   Interval before;  // tiles of queries that the block before adds to
 };

@@ -35,7 +35,7 @@ class Consumer : private StepScores<B> {
       clear_ds(1);
       mbarrier_wait(shared_address(&state_.kv_full), 0);
 #pragma unroll 1
-      for (TileCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
+      for (StreamCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
         mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
         step(sum, tile);
         release_stage();
@@ -137,7 +137,7 @@ class Consumer : private StepScores<B> {
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.dq_full));
   }
 
-  __device__ __forceinline__ void step(Gradients &sum, TileCoord tile) {
+  __device__ __forceinline__ void step(Gradients &sum, StreamCoord tile) {
     Scores x;
     DqPart dq;
     wgmma_fence();
@@ -197,7 +197,7 @@ class Consumer : private StepScores<B> {
   }
 
   /// The same of a step in which not all queries attend all keys.
-  __device__ __forceinline__ void differentiate_masked(Gradients &sum, Scores &x, DqPart &dq, TileCoord tile) {
+  __device__ __forceinline__ void differentiate_masked(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
     store_key_ranges(tile);
     const Attending pairs = attending();
     wgmma_wait_group<0>();

@@ -7,17 +7,6 @@ namespace fa::kernels::backward_wgmma {
 
 using FusedBlock = Block<Dtype::FA_DTYPE, FA_DIM>;
 
-/// The queries that attend all keys first .. end - 1 of a sequence.
-__device__ inline Interval full_query_range(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
-  if (!p.has_key_bounds) return {0, s.queries};
-  return queries_of_all_keys(p, p.causal != 0, s, first, int64_t{end} - 1);
-}
-
-template <class B>
-__device__ inline Interval tiles_of(Interval queries) {
-  return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
-}
-
 /// By one thread. Rows of keys that do not exist must weigh nothing in dq: their steps are masked ones.
 template <class B>
 __device__ inline void set_state(const BackwardParams &p, const Sequence &s, const KeyWork &w, State<B> *state) {

@@ -20,7 +20,7 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
   PipelineState<B::stages> at;
   const auto batch = int32_t(q_batch(p, s));
 #pragma unroll 1
-  for (TileCoord tile = {0, state.tiles.high - 1}; tile.tile >= state.tiles.low; tile.advance(state.group)) {
+  for (StreamCoord tile = {0, state.tiles.high - 1}; tile.tile >= state.tiles.low; tile.advance(state.group)) {
     mbarrier_wait(shared_address(&state.empty[at.stage]), at.parity ^ 1);
     const uint32_t q_full = shared_address(&state.q_full[at.stage]), do_full = shared_address(&state.do_full[at.stage]);
     const int32_t row = tile.tile * B::columns, head = w.kv_head * state.group + tile.head;
@@ -38,7 +38,7 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
 /// Adds tiles of dQ to sums that blocks of keys share, by one thread. Blocks may add in any order, or, by a semaphore,
 /// each after the one with the keys before, so that sums have one order. A block waits only for one with a lower
 /// number. GPUs start blocks in that order, though CUDA does not promise it; so some block always goes on. All blocks
-/// of a column begin at the last rows that attend their keys (TileCoord), so that those with the same rows follow one
+/// of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows follow one
 /// another at a step's distance and do not wait after that.
 template <class B>
 __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &shared) {
@@ -46,7 +46,7 @@ __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &sh
   const int32_t turn = state.work.first / B::rows;
   uint32_t parity = 0;
 #pragma unroll 1
-  for (TileCoord tile = {0, state.tiles.high - 1}; tile.tile >= state.tiles.low; tile.advance(state.group)) {
+  for (StreamCoord tile = {0, state.tiles.high - 1}; tile.tile >= state.tiles.low; tile.advance(state.group)) {
     const int64_t row = state.row + tile.head * p.stats_rows + tile.tile * B::columns;
     int32_t *const counter = p.dq_semaphore + row / dq_semaphore_rows;
     mbarrier_wait(shared_address(&state.dq_full), parity);

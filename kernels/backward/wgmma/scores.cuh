@@ -7,13 +7,6 @@
 
 namespace fa::kernels::backward_wgmma {
 
-/// The weight of a pair that does not attend: +-0, and no other weight is negative.
-constexpr float no_weight = -0.f;
-
-__device__ inline bool has_weight(float weight) {
-  return __float_as_int(weight) != int(0x80000000);
-}
-
 /// The part of a consumer that knows scores.
 template <class B>
 class StepScores {
@@ -59,7 +52,7 @@ class StepScores {
   }
 
   /// Whether not all queries of a tile attend all keys, or some have no weights; alike in all warps.
-  __device__ bool is_masked(TileCoord tile) const {
+  __device__ bool is_masked(StreamCoord tile) const {
     bool without_keys = false;
     unroll<B::columns / 32>(
         [&](int i) { without_keys |= state_.stats[stage()][32 * i + lane()].neg_lse_log2 == -infinity; });
@@ -68,7 +61,7 @@ class StepScores {
   }
 
   /// Notes the keys of the block that each query of a tile attends; none of a row without weights. By the warpgroup.
-  __device__ void store_key_ranges(TileCoord tile) const {
+  __device__ void store_key_ranges(StreamCoord tile) const {
     const int column = thread();
     if (column < B::columns) {
       const int query = tile.tile * B::columns + column;

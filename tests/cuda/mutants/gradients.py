@@ -94,7 +94,7 @@ GRADIENTS = [
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
     gradients("operands_of_a_pair", KEYS_PASS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
-    gradients("heads_of_a_group", WALK, "at.head + 1 < group", "at.head + 2 < group", OF_KEYS),
+    gradients("heads_of_a_group", "collective/query_stream.cuh", "if (++head == group)", "if ((head += 2) >= group)", OF_KEYS),
     gradients("slope_of_a_head", "backward/mma/scores.cuh", "add_alibi(x, slope_2, distance)", "x", WRONG),
     gradients("derivative_of_a_cap", "backward/mma/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
     gradients("added_gradients", "collective/gradient_output.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
