@@ -43,6 +43,22 @@ __device__ inline KeyWork key_work_of_block(const BackwardParams &p, int32_t blo
   return key_work_of_tile(p, block_keys, blockIdx.x);
 }
 
+/// Of all launches of a call in a fixed order: how many blocks have begun. Behind the semaphores; Entry::delta clears
+/// it.
+__device__ inline unsigned long long *key_tickets(const BackwardParams &p) {
+  const int64_t rows = int64_t{p.cu_seqlens_q ? 1 : p.batch} * p.heads_q * p.stats_rows;
+  return reinterpret_cast<unsigned long long *>(p.dq_semaphore + rows / dq_semaphore_rows);
+}
+
+/// The same where blocks may wait for each other: the next keys that no block has, as CUDA promises no order in which
+/// blocks begin. ticket: in shared memory. By all threads.
+__device__ inline KeyWork key_work_in_turn(const BackwardParams &p, int32_t block_keys, int64_t *ticket) {
+  if (p.dq_semaphore == nullptr) return key_work_of_block(p, block_keys);
+  if (threadIdx.x == 0) *ticket = int64_t(atomicAdd(key_tickets(p), 1ull));
+  __syncthreads();
+  return key_work_of_tile(p, block_keys, *ticket - p.schedule.first_tile);
+}
+
 /// The queries that may attend one of the keys first .. end - 1: all that do, and few others. None where no head has
 /// any.
 __device__ inline Interval attending(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {

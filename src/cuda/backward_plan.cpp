@@ -114,6 +114,16 @@ bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Devic
   return waits <= max_wait_fraction * std::max(steps, steps_per_slot);
 }
 
+/// The blocks of a kernel that own this many queries of a head each.
+Count query_tiles(const BackwardCall &c, int64_t rows) {
+  const bool packed = c.cu_seqlens_q != nullptr;
+  return tiles_of(packed, c.batch, c.rows_q, c.max_seqlen_q, rows).count * c.heads_q * (packed ? 1 : c.batch);
+}
+
+/// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes of its own, so that all
+/// parts and workspaces stay aligned.
+constexpr int64_t ints_of_tickets = 256 / sizeof(int32_t);
+
 /// The workspace: statistics of rows and, where one loop sums all three gradients, the accumulator of dq.
 /// image: of that loop, nullptr where there are two passes.
 WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const Image *image) {
@@ -123,7 +133,9 @@ WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const 
   layout.add<&Params::row_stats>(rows);
   if (image == nullptr) return layout;
   layout.add<&Params::dq_accum>(rows * image->dim);
-  if (!c.attention->nondeterministic) layout.add<&Params::dq_semaphore>(rows / int64_t{kernels::dq_semaphore_rows});
+  const bool has_queries = query_tiles(c, kernels::stats_block) > 0;  // else nobody waits, and nothing is cleared
+  if (!c.attention->nondeterministic && has_queries)
+    layout.add<&Params::dq_semaphore>(rows / int64_t{kernels::dq_semaphore_rows} + ints_of_tickets);
   if (kernels::scales_gradients(c.attention->q_dtype))
     layout.add<&Params::row_factors>(rows / int64_t{kernels::stats_block});
   return layout;
@@ -172,9 +184,8 @@ class Planner {
   /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
   void add_queries(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
-    const bool packed = c_.cu_seqlens_q != nullptr;
-    const Tiles tiles = tiles_of(packed, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
-    const int64_t all = number(tiles.count * c_.heads_q * (packed ? 1 : c_.batch));
+    const Tiles tiles = tiles_of(c_.cu_seqlens_q != nullptr, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
+    const int64_t all = number(query_tiles(c_, tile.rows));
     TileSchedulerParams schedule = schedule_of(tile.rows, tiles, c_.heads_q);
     if (all > 0) set_order(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), &schedule);
     add(kernel, schedule, all, c_.attention->head_dim);

@@ -27,6 +27,9 @@ KernelSet scalar_images() {
   return gradients;
 }
 
+/// Bytes of the workspace of a call in a fixed order, in addition to those of its rows.
+constexpr int64_t of_tickets = 256;
+
 Device small_device() {
   Device device = {};
   device.sm_count = 108, device.threads_per_sm = 2048, device.shared_per_sm = 164 << 10, device.l2_bytes = 40 << 20;
@@ -126,7 +129,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
     EXPECT_EQ(entries_of(plan(shared)), together);
     EXPECT_EQ(entries_of(plan(one)), apart);
     const int64_t rows = batch * 32 * 8192;
-    EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 16 * 4));
+    EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 16 * 4 + of_tickets));
     one.attention.nondeterministic = true;
     EXPECT_EQ(entries_of(plan(one)), together);
     EXPECT_FALSE(plan(one).in_turns);
@@ -267,7 +270,7 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
       EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
       EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
       EXPECT_EQ(plan.why_two_passes == nullptr, one_loop) << image.name << " " << image.dim;
-      const int64_t turns = one_loop && in_turns ? rows / 16 * 4 : 0;
+      const int64_t turns = one_loop && in_turns ? rows / 16 * 4 + of_tickets : 0;
       EXPECT_TRUE(workspace_bound(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
           << image.name << " " << image.dim;
     }
@@ -342,7 +345,9 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.stats_rows;
     const int64_t row = sizeof(kernels::RowStats) + 64 * sizeof(float);
     const int64_t factors = half ? rows / kernels::stats_block * static_cast<int64_t>(sizeof(kernels::RowScales)) : 0;
-    const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::dq_semaphore_rows * 4;
+    const bool has_queries = s.call.rows_q > 0;
+    const int64_t turns =
+        s.attention.nondeterministic || !has_queries ? 0 : rows / kernels::dq_semaphore_rows * 4 + of_tickets;
     ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
     // The end of the plan's part of it.
     plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{256}), &plan.params);
@@ -351,11 +356,11 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     if (plan.params.dq_columns != 0) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_accum), end);
       end += static_cast<uintptr_t>(rows) * 64 * sizeof(float);
-      ASSERT_EQ(plan.params.dq_semaphore != nullptr, !s.attention.nondeterministic);
+      ASSERT_EQ(plan.params.dq_semaphore != nullptr, !s.attention.nondeterministic && has_queries);
     }
     if (plan.params.dq_semaphore != nullptr) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_semaphore), end);
-      end += static_cast<uintptr_t>(rows) / kernels::dq_semaphore_rows * sizeof(int32_t);
+      end += static_cast<uintptr_t>(rows) / kernels::dq_semaphore_rows * sizeof(int32_t) + of_tickets;
     }
     ASSERT_EQ(plan.params.row_factors != nullptr, half && plan.params.dq_columns != 0);
     if (plan.params.row_factors != nullptr) {
@@ -374,7 +379,8 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     // Twice as much for twice the batch, or for twice the heads of packed sequences.
     Shaped16 twice = s;
     (s.call.cu_seqlens_q ? twice.call.heads_q : twice.call.batch) *= 2;
-    ASSERT_TRUE(bytes_of(twice) == bytes + bytes);
+    const int64_t once = turns == 0 ? 0 : of_tickets;
+    ASSERT_TRUE(bytes_of(twice) + once == bytes + bytes);
   }
   EXPECT_GT(in_turns, 100);
   EXPECT_GT(in_any_order, 100);

@@ -100,6 +100,7 @@ __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row)
 extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
     fa_backward_delta(const __grid_constant__ fa::kernels::BackwardParams p) {
   using namespace fa::kernels;
+  if (p.dq_semaphore != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *key_tickets(p) = 0;
   const WorkTile w = get_initial_work_tile(p, stats_block);
   if (w.rows == 0) return;
   const int64_t first = first_term(p, w.sequence, w.head_group) + w.first_row;

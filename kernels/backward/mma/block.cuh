@@ -140,6 +140,7 @@ struct BlockState {
   // The keys that each query attends; with pairs: of a masked step, two read at once.
   alignas(8) std::conditional_t<B::pairs, KeyRange, Interval> attended[B::pairs ? B::columns : B::rows];
   std::conditional_t<B::sums_queries, DqSemaphore, char> dq_semaphore;
+  std::conditional_t<B::sums_queries, int64_t, char> ticket;
   std::conditional_t<B::scales_ds, float, char> largest_factor[2];  // of this step's queries and the next one's
   // The scale of each key warp's dS in a step. The last member, as the compiler loads four where there are three.
   std::conditional_t<B::scales_ds, float, char> ds_scales[B::teams];

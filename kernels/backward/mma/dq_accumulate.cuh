@@ -1,10 +1,10 @@
 // A step's part of dQ in Entry::bwd_fused: all warps multiply dS by the block's keys and add the product to sums that
 // blocks of keys share. Blocks may add in any order, or, by a semaphore, each tile of keys after the one before it, so
-// that sums have one order. A block waits only for one with a lower number, and only when it is about to add. GPUs
-// start blocks in that order, though CUDA does not promise it; so some block always goes on. Products of a step run in
-// the next one, when dS of all warps is in shared memory. The semaphore is released one step later still, when the
-// additions have long arrived. All blocks of a column begin at the last rows that attend their keys (StreamCoord), so
-// that those with the same rows follow one another at a step's distance and do not wait after that.
+// that sums have one order. A block waits only for one whose keys were taken earlier (key_work_in_turn), and only when
+// it is about to add; so some block always goes on. Products of a step run in the next one, when dS of all warps is in
+// shared memory. The semaphore is released one step later still, when the additions have long arrived. All blocks of a
+// column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows follow one
+// another at a step's distance and do not wait after that.
 #pragma once
 
 #include "backward/mma/exchange.cuh"

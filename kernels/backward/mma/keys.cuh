@@ -9,10 +9,16 @@
 namespace fa::kernels::backward_mma {
 
 template <class B>
+__device__ inline KeyWork work_of_block(const BackwardParams &p, const SharedMemory<B> &shared) {
+  if constexpr (B::sums_queries) return key_work_in_turn(p, B::rows, &shared.state->ticket);
+  if constexpr (!B::sums_queries) return key_work_of_block(p, B::rows);
+}
+
+template <class B>
 __device__ inline void keys_pass(const BackwardParams &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
-  const KeyWork w = key_work_of_block(p, B::rows);
+  const KeyWork w = work_of_block(p, shared);
   if (w.entry < 0) return;
   const Sequence s = sequence(p, w.entry);
   if (w.first >= s.keys) return;

@@ -78,6 +78,7 @@ struct State {
   Interval full;   // the queries that attend all keys
   Interval tiles;  // of queries of each head
   int group;       // heads of queries that have the keys
+  int64_t ticket;
   int64_t row;      // of row 0 of the group's first head, in row_stats and in the sums of dq
   Interval before;  // tiles of queries that the block before adds to
 };

@@ -36,10 +36,10 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
 }
 
 /// Adds tiles of dQ to sums that blocks of keys share, by one thread. Blocks may add in any order, or, by a semaphore,
-/// each after the one with the keys before, so that sums have one order. A block waits only for one with a lower
-/// number. GPUs start blocks in that order, though CUDA does not promise it; so some block always goes on. All blocks
-/// of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows follow one
-/// another at a step's distance and do not wait after that.
+/// each after the one with the keys before, so that sums have one order. A block waits only for one whose keys were
+/// taken earlier (key_work_in_turn), so some block always goes on. All blocks of a column begin at the last rows that
+/// attend their keys (StreamCoord), so that those with the same rows follow one another at a step's distance and do not
+/// wait after that.
 template <class B>
 __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &shared) {
   State<B> &state = *shared.state;

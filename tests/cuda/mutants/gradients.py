@@ -123,7 +123,8 @@ GRADIENTS = [
     # Turns.
     in_turns("clean_in_turns", "", "", "", ""),
     in_turns("turns_end", TURNS, "if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.turn + 1);", "", "deadlock"),
-    in_turns("turns_begin_anew", "backward/delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
+    in_turns("counters_of_turns", "backward/delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
+    in_turns("tickets_of_the_call_before", "backward/delta/kernel.cu", "*key_tickets(p) = 0;", ";", WRONG, DELTA),
     in_turns("order_of_turns", TURNS, "!= semaphore.turn)", "!= semaphore.turn + 1)", "deadlock"),
     in_turns("first_of_a_chain", TURNS, "semaphore.before.holds(at.tile)", "true", "deadlock"),
     in_turns("turns_against_blocks", "collective/backward_tile_scheduler.cuh", "int32_t tile = int32_t(turn);", "int32_t tile = int32_t(s.tiles - 1 - turn);",
