@@ -1,6 +1,6 @@
 // delta[i] = dot(dout[i], out[i]) - dlse[i], with lse[i] in base 2, and scales of rows;
-// dsinks = sum_i exp(sink - lse[i]) (-delta[i]); and dq from the sums that blocks of keys leave. A warp has a row of
-// delta. Sums are taken in one order, whatever the grid is.
+// dsinks = sum_i exp(sink - lse[i]) (-delta[i]); and dq from the sums that blocks of keys leave. Each passes over its
+// memory once, 16 bytes a thread. Sums are taken in one order, whatever the grid and the strides are.
 #include "backward/delta/tiles.h"
 #include "collective/backward_tile_scheduler.cuh"
 #include "collective/dq_accum.cuh"
@@ -25,35 +25,70 @@ __device__ inline const char *result_row(const BackwardParams &p, const View &vi
          row.head * view.stride[2];
 }
 
-/// The statistics of a row, by a warp. Of a row without keys only lse is read.
-__device__ inline RowStats terms_of(const BackwardParams &p, const Sequence &s, Row row) {
-  const float lse = row_number(p, p.lse, s, row);
-  if (lse == -infinity) return {-infinity, 0};
-  float delta = 0;
-  if (p.given_delta.data) {
-    delta = row_number(p, p.given_delta, s, row);
-  } else {
-    const char *out = result_row(p, p.out, s, row), *dout = result_row(p, p.dout, s, row);
-#pragma unroll 2  // with more, ptxas spills for SM 100
-    for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
-      delta += load_element(out + d * p.out.stride[3], p.out_dtype) *
-               load_element(dout + d * p.dout.stride[3], p.dout_dtype);
-    delta = sum_over_lanes<32>(delta);
-  }
-  if (p.dlse.data) delta -= row_number(p, p.dlse, s, row);
-  return {-lse * log2_e, -delta};
+/// Neighbouring elements of a row that a thread has: 16 bytes or 32.
+constexpr int chunk = 8;
+
+/// f(i, element) of those from column `first` on, 0 in place of columns that do not exist. They are read one by one
+/// where they do not lie side by side.
+template <class F>
+__device__ inline void for_each_of_chunk(const char *row, int64_t stride, int32_t dtype, int first, int columns, F f) {
+  with_dtype(ComputeTypes(), dtype, [&](auto type) {
+    using T = CudaType<type()>;
+    const char *const from = row + first * stride;
+    if (stride == sizeof(T) && reinterpret_cast<uintptr_t>(from) % 16 == 0 && first + chunk <= columns) {
+      alignas(16) T elements[chunk];
+      unroll<chunk * sizeof(T) / 16>(
+          [&](int i) { reinterpret_cast<uint4 *>(elements)[i] = reinterpret_cast<const uint4 *>(from)[i]; });
+      unroll<chunk>([&](int i) { f(i, to_float(elements[i])); });
+    } else {
+      unroll<chunk>([&](int i) {
+        const float x = to_float(*reinterpret_cast<const T *>(from + min(i, columns - first - 1) * stride));
+        f(i, first + i < columns ? x : 0.f);
+      });
+    }
+  });
 }
 
-/// A measure of the gradients of a row's scores: the largest of |dout| and |delta - dlse|, without the values that dout
-/// is multiplied by. By a warp.
-__device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowStats terms) {
-  if (terms.neg_lse_log2 == -infinity) return 0;
-  const char *const dout = result_row(p, p.dout, s, row);
-  float largest = fabsf(terms.neg_dpsum);
-#pragma unroll 2
-  for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
-    largest = fmaxf(largest, fabsf(load_element(dout + d * p.dout.stride[3], p.dout_dtype)));
-  return max_over_lanes<32>(largest);
+/// The lanes that share a row: as many as its chunks, rounded up to a power of two, and a warp at most.
+__device__ inline int lanes_of_row(int columns) {
+  const int chunks = (columns + chunk - 1) / chunk;
+  return min(1 << (32 - __clz(chunks - 1)), 32);
+}
+
+/// The statistics of a row; and a measure of the gradients of its scores, where rows have factors: the largest of
+/// |dout| and |delta - dlse|, without the values that dout is multiplied by.
+struct RowMeasures {
+  RowStats stats = {-infinity, 0};
+  float size = 0;
+};
+
+/// Those of a row, by `lanes` neighbouring threads; of one that does not exist, as of one without keys. Of a row
+/// without keys only lse is read. By whole warps.
+__device__ inline RowMeasures measure(const BackwardParams &p, const Sequence &s, Row row, bool exists, int lanes) {
+  const float lse = exists ? row_number(p, p.lse, s, row) : -infinity;
+  const bool has_keys = lse != -infinity, sums = p.given_delta.data == nullptr, sizes = p.row_factors != nullptr;
+  float delta = 0, largest = 0;
+  if (has_keys && (sums || sizes)) {
+    const char *const out = result_row(p, p.out, s, row), *const dout = result_row(p, p.dout, s, row);
+#pragma unroll 1
+    for (int first = threadIdx.x % lanes * chunk; first < p.head_dim_v; first += lanes * chunk) {
+      float of_dout[chunk];
+      for_each_of_chunk(dout, p.dout.stride[3], p.dout_dtype, first, p.head_dim_v,
+                        [&](int i, float x) { of_dout[i] = x, largest = fmaxf(largest, fabsf(x)); });
+      if (sums)
+        for_each_of_chunk(out, p.out.stride[3], p.out_dtype, first, p.head_dim_v,
+                          [&](int i, float x) { delta += x * of_dout[i]; });
+    }
+  }
+#pragma unroll 1
+  for (int apart = lanes / 2; apart > 0; apart /= 2) {
+    delta += __shfl_xor_sync(~0u, delta, apart);
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, apart));
+  }
+  if (!has_keys) return {};
+  if (!sums) delta = row_number(p, p.given_delta, s, row);
+  if (p.dlse.data) delta -= row_number(p, p.dlse, s, row);
+  return {{-lse * log2_e, -delta}, fmaxf(largest, fabsf(delta))};
 }
 
 /// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
@@ -87,6 +122,23 @@ __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s,
   return sum;
 }
 
+/// A thread's eight sums of a block, those of two neighbouring lanes of the blocks that have added to it (sum_place):
+/// four columns of a row, and of the eighth row after it.
+__device__ inline void load_sums(Quad (&quad)[2], const float *block, int thread) {
+  if constexpr (adds_quads) {
+    unroll<2>([&](int lane) {
+      const float4 x = reinterpret_cast<const float4 *>(block)[2 * thread + lane];
+      quad[0].x[2 * lane] = x.x, quad[0].x[2 * lane + 1] = x.y;
+      quad[1].x[2 * lane] = x.z, quad[1].x[2 * lane + 1] = x.w;
+    });
+  } else {
+    unroll<4>([&](int e) {
+      const float2 x = reinterpret_cast<const float2 *>(block + e * 32)[thread];
+      quad[e / 2].x[e % 2] = x.x, quad[e / 2].x[2 + e % 2] = x.y;
+    });
+  }
+}
+
 /// Clears the sums of dq of stats_block rows, and the counters of blocks that have added to them.
 __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row) {
   auto *sums = reinterpret_cast<float4 *>(p.dq_accum + first_row * p.dq_columns);
@@ -97,7 +149,8 @@ __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row)
 
 }  // namespace fa::kernels::delta
 
-extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
+/// Three blocks a multiprocessor: for more of them ptxas spills on SM 86.
+extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads, 3)
     fa_backward_delta(const __grid_constant__ fa::kernels::BackwardParams p) {
   using namespace fa::kernels;
   if (p.dq_semaphore != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *key_tickets(p) = 0;
@@ -106,15 +159,12 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   const int64_t first = first_term(p, w.sequence, w.head_group) + w.first_row;
   if (p.dq_accum != nullptr) delta::clear_dq_sums(p, first);
   __shared__ float sizes[stats_block];
-  RowStats *to = p.row_stats + first;
-  for (int r = threadIdx.x / 32; r < stats_block; r += delta::threads / 32) {
+  const int lanes = delta::lanes_of_row(p.head_dim_v);
+#pragma unroll 1
+  for (int r = threadIdx.x / lanes; r < stats_block; r += delta::threads / lanes) {
     const Row row = {w.first_row + r, w.head_group};
-    RowStats terms = {-infinity, 0};
-    if (row.query < w.rows) terms = delta::terms_of(p, w.sequence, row);
-    if (threadIdx.x % 32 == 0) to[r] = terms;
-    if (p.row_factors == nullptr) continue;
-    const float size = delta::size_of(p, w.sequence, row, terms);
-    if (threadIdx.x % 32 == 0) sizes[r] = size;
+    const delta::RowMeasures found = delta::measure(p, w.sequence, row, row.query < w.rows, lanes);
+    if (threadIdx.x % lanes == 0) p.row_stats[first + r] = found.stats, sizes[r] = found.size;
   }
   if (p.row_factors == nullptr) return;
   __syncthreads();
@@ -151,13 +201,21 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   const float *factors = p.row_factors ? p.row_factors[first / stats_block].factor : nullptr;
   const Gradient dq(p.dq, p.dq_dtype, p.accumulate & accumulate_dq, q_batch(p, s), int64_t(s.q_first) + w.first_row,
                     w.head_group);
-  const int quads = p.dq_columns / 4;
-  for (int i = threadIdx.x; i < stats_block * quads; i += delta::threads) {
-    const int row = i / quads, column = i % quads * 4;
+  const int column_blocks = p.dq_columns / block_columns;
+  constexpr int threads_of_block = block_sums / delta::chunk;
+  for (int i = threadIdx.x; i < stats_block / block_rows * column_blocks * threads_of_block; i += delta::threads) {
+    const int block = i / threads_of_block, place = i % threads_of_block;
+    const int row = block / column_blocks * block_rows + place / 2;
+    const int column = block % column_blocks * block_columns + place % 2 * 4;
     if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
-    const float inverse = factors ? 1 / factors[row] : 2;  // bf16's terms are halves
-    Quad quad;
-    unroll<4>([&](int c) { quad.x[c] = p.scale * (inverse * sums[dq_place(p, row, column + c)]); });
-    dq.put(row, column, quad, p.head_dim - column);
+    Quad quad[2];  // of this row, and of the eighth one after it
+    delta::load_sums(quad, sums + block * block_sums, place);
+    unroll<2>([&](int half) {
+      const int own = row + half * block_rows / 2;
+      if (w.first_row + own >= w.rows) return;
+      const float inverse = factors ? 1 / factors[own] : 2;  // bf16's terms are halves
+      unroll<4>([&](int c) { quad[half].x[c] = p.scale * (inverse * quad[half].x[c]); });
+      dq.put(own, column, quad[half], p.head_dim - column);
+    });
   }
 }

@@ -116,7 +116,7 @@ GRADIENTS = [
     of_f16("several_factors", TURNS, "shared.state->dq_semaphore.odd || !is_one_factor()", "shared.state->dq_semaphore.odd", OF_QUERIES),
     of_f16("infinite_terms", "backward/mma/grad_scale.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
     of_f16("rows_without_factors", "backward/delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
-    of_f16("factors_stay_in_dq", "backward/delta/kernel.cu", "factors ? 1 / factors[row] : 2;", "1;", OF_QUERIES, DELTA),
+    of_f16("factors_stay_in_dq", "backward/delta/kernel.cu", "factors ? 1 / factors[own] : 2;", "1;", OF_QUERIES, DELTA),
     of_f16("scaled_where_shown", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<false>(x);\n", "", OF_QUERIES),
     of_f16("scaled_for_dk", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<true>(x);\n", "", OF_KEYS),
     of_f16("whole_tiles_of_uneven_rows", KEYS, "threadIdx.x == 0 && pass.is_uneven(n);", "false;", OF_QUERIES),
