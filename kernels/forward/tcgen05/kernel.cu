@@ -35,7 +35,6 @@ __device__ inline int warp_of_block() {
 
 template <class B>
 __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps) {
-  griddepcontrol_launch_dependents();               // where splits are combined
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
   const int warp = warp_of_block();
@@ -48,6 +47,8 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   }
   tcgen05_fence_before_thread_sync();
   __syncthreads();
+  // Only now: a kernel of the caller's that depends on this one might have taken the tensor memory.
+  if (p.schedule.num_splits > 1) griddepcontrol_launch_dependents();
   tcgen05_fence_after_thread_sync();
   work<B>(warp, p, maps, shared);
   tcgen05_fence_before_thread_sync();
