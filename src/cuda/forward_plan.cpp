@@ -115,10 +115,23 @@ bool has_even_tiles(const ForwardCall &p) {
   return a.mask == FA_MASK_CAUSAL && p.q_offset == nullptr && p.max_seqlen_k / least_keys_of_a_query >= p.max_seqlen_q;
 }
 
+/// The blocks of keys that a tile attends, at most: a window or a chunk may leave it few.
+int64_t attended_blocks(const ForwardCall &p, const TileConfig &tile) {
+  const Attention &a = *p.attention;
+  const int64_t queries = std::min<int64_t>(p.max_seqlen_q, tile.rows),
+                right = a.mask != FA_MASK_NONE ? 0 : a.window_right;
+  Count keys = p.max_seqlen_k;
+  if (a.window_left >= 0 && right >= 0) keys = std::min(keys, Count(a.window_left) + right + queries);
+  if (a.chunk > 0) keys = std::min(keys, Count(a.chunk) + queries);
+  return std::min(ceil_div(p.max_seqlen_k, tile.keys), ceil_div(number(keys), tile.keys) + 1);  // they begin anywhere
+}
+
 /// The splits of a call, by the tile of an entry point that cuts.
 SplitChoice splits_of(const ForwardCall &p, Entry entry, const TileConfig &tile, Count tiles, const Device &device) {
   if (const int64_t fixed = fixed_splits(p, tile); fixed != 0) return {0, fixed};
-  return choose_splits({entry, tile, number(tiles), ceil_div(p.max_seqlen_k, tile.keys), has_even_tiles(p)}, device);
+  return choose_splits(
+      {entry, tile, number(tiles), ceil_div(p.max_seqlen_k, tile.keys), attended_blocks(p, tile), has_even_tiles(p)},
+      device);
 }
 
 TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &cutting, const KernelSet &kernels,

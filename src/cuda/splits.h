@@ -52,15 +52,17 @@ constexpr int64_t max_active_blocks(kernels::Entry entry, const kernels::TileCon
   return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, one_is_enough ? 1 : 2);
 }
 
-/// The work that is split: tiles of all sequences and heads, and the blocks of keys of each.
+/// The work that is split: tiles of all sequences and heads, and the blocks of keys of each. Splits share out all of
+/// them, though a window may leave a tile few.
 struct SplitProblem {
   kernels::Entry entry;
   kernels::TileConfig tile;
   int64_t tiles, key_blocks;
-  bool is_even = false;  // all tiles take about the same time
+  int64_t attended_blocks = key_blocks;  // of a tile, at most
+  bool is_even = false;                  // all tiles take about the same time
 
   /// The same of fewer tiles.
-  constexpr SplitProblem of(int64_t fewer) const { return {entry, tile, fewer, key_blocks, is_even}; }
+  constexpr SplitProblem of(int64_t fewer) const { return {entry, tile, fewer, key_blocks, attended_blocks, is_even}; }
 };
 
 constexpr int64_t blocks_of_split(const SplitProblem &w, int64_t splits) {
@@ -69,9 +71,10 @@ constexpr int64_t blocks_of_split(const SplitProblem &w, int64_t splits) {
 
 constexpr double time_of(const SplitProblem &w, const Device &device, int64_t splits) {
   const int64_t slots = max_active_blocks(w.entry, w.tile, device), waves = (w.tiles * splits + slots - 1) / slots;
-  double time = static_cast<double>(waves) * (start_time + static_cast<double>(blocks_of_split(w, splits)));
+  const int64_t longest = std::min(blocks_of_split(w, splits), w.attended_blocks);
+  double time = static_cast<double>(waves) * (start_time + static_cast<double>(longest));
   if (w.entry == kernels::Entry::decode && device.memory_rate > 0) {
-    const double keys = static_cast<double>(w.tiles) * static_cast<double>(w.key_blocks);
+    const double keys = static_cast<double>(w.tiles) * static_cast<double>(w.attended_blocks);
     time = std::max(time, start_time + keys / device.sm_count * decode_rate / device.memory_rate);
   }
   if (splits == 1) return time;
@@ -81,7 +84,7 @@ constexpr double time_of(const SplitProblem &w, const Device &device, int64_t sp
 /// The number of splits that takes the least time: 1, or as many as fill a wave of blocks or several.
 constexpr int64_t num_splits_heuristic(const SplitProblem &w, const Device &device) {
   int64_t best = 1;
-  if (w.key_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
+  if (w.attended_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
   const int64_t most = w.is_even ? most_waves(w.tile) : most_waves({});
   for (int64_t waves = 1; waves <= most; waves++) {
     const int64_t slots = max_active_blocks(w.entry, w.tile, device);

@@ -86,7 +86,7 @@ TEST(Splits, LongKeysLeaveNoMultiprocessorIdle) {
   kernels::TileConfig tile = {128, 128, 384, 200 << 10};
   tile.persistent = true;
   for (int64_t tiles = 1; tiles < 1000; tiles++) {
-    const SplitProblem w = {Entry::plain, tile, tiles, 1024, true};
+    const SplitProblem w = {Entry::plain, tile, tiles, 1024, 1024, true};
     const SplitChoice choice = choose_splits(w, fast_device());
     const auto [slowest, mean] = slowest_and_mean(w, choice, fast_device());
     ASSERT_LE(slowest, 1.25 * mean) << tiles;
@@ -94,10 +94,30 @@ TEST(Splits, LongKeysLeaveNoMultiprocessorIdle) {
     ASSERT_LE((tiles - choice.unsplit_tiles) * (choice.splits > 1 ? choice.splits : 0), 4 * 132) << tiles;
     ASSERT_EQ(choice.unsplit_tiles % 132, 0) << tiles;
   }
-  const SplitProblem one_more = {Entry::plain, tile, 133, 1024, true};
+  const SplitProblem one_more = {Entry::plain, tile, 133, 1024, 1024, true};
   EXPECT_EQ(choose_splits(one_more, fast_device()).unsplit_tiles, 132);
-  const SplitProblem short_keys = {Entry::plain, tile, 133, 4, true}, many = {Entry::plain, tile, 133 * 40, 64, true};
+  const SplitProblem short_keys = {Entry::plain, tile, 133, 4, 4, true},
+                     many = {Entry::plain, tile, 133 * 40, 64, 64, true};
   for (const SplitProblem &whole : {short_keys, many}) EXPECT_EQ(choose_splits(whole, fast_device()).splits, 1);
+}
+
+/// Splits share out all keys of a sequence. Where a window leaves one of them all keys that are attended, the others
+/// have nothing to do, and combining costs a kernel.
+TEST(Splits, NoneForTheKeysOfAWindow) {
+  const KernelSet image = image_of("mma", 128);
+  const auto splits_of = [&](void (*change)(Attention *)) {
+    Shaped s(8, 1, 32768, 64, 8, 128);
+    s.attention.mask = FA_MASK_CAUSAL;
+    change(&s.attention);
+    return plan_of(s.get(), image, fast_device()).splits();
+  };
+  const int32_t all = splits_of([](Attention *) {});
+  EXPECT_GT(all, 1);
+  EXPECT_EQ(splits_of([](Attention *a) { a->window_left = 1023; }), 1);
+  EXPECT_EQ(splits_of([](Attention *a) { a->chunk = 2048; }), 1);
+  EXPECT_EQ(splits_of([](Attention *a) { a->mask = FA_MASK_NONE, a->window_left = a->window_right = 500; }), 1);
+  EXPECT_EQ(splits_of([](Attention *a) { a->mask = FA_MASK_NONE, a->window_left = 500; }), all);
+  EXPECT_GT(splits_of([](Attention *a) { a->window_left = 20000; }), 1);
 }
 
 /// Which calls have tiles of about the same time: their last ones alone are split.
