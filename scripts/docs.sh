@@ -13,7 +13,8 @@ usage: scripts/docs.sh              builds build/site; open build/site/index.htm
                                     builds FOLDER, and installs nothing from Debian; drawings of masks are made by the
                                     program FA, and left out without one
 
-The drawings are made by the newest build/*/tools/fa, which is built where there is none.
+The drawings are made by the newest build/*/tools/fa, which is built where there is none. With cargo, rustdoc's pages of the
+crate are in build/site/rust; the first time its requirements are compiled (a minute or two).
 
 The generator is mkdocs-material from PyPI, in ~/.cache/libfa/docs (60 MB). The exit status is 77 where it cannot be installed.
 TEXT
@@ -78,6 +79,16 @@ if [ -z "$tool" ] && [ "$mode" != test ]; then
   fi
 fi
 [ -n "$tool" ] || echo "   drawings of masks are left out: no --tool"
+if [ "$mode" != test ] && command -v cargo >/dev/null; then
+  step "Building the Rust crate's pages" "see what cargo says; without cargo they are left out"
+  features=libfa/candle,libfa/cudarc,libfa/ndarray,libfa/rayon,libfa/load-dynamic # as on docs.rs
+  if cargo doc --quiet --manifest-path bindings/rust/Cargo.toml --target-dir build/docs/rust -p libfa -p fa-sys --no-deps \
+    --features "$features"; then
+    export FA_RUSTDOC=$root/build/docs/rust/doc
+  else
+    echo "   the Rust crate's pages are left out: cargo doc failed"
+  fi
+fi
 export FA_TOOL=$tool
 export NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1
 if [ "$mode" = serve ]; then

@@ -2,8 +2,8 @@
 
 - A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
   as its README.md or a list of its files.
-- include/fa.h is the pages of reference.py, and links to it lead there; python_reference.py makes the page of the Python package,
-  schema/generate.py that of sizes and offsets.
+- include/fa.h is the pages of reference.py, and links to it lead there; python_reference.py and julia_reference.py make the pages of these
+  packages, schema/generate.py that of sizes and offsets. rustdoc's pages, which FA_RUSTDOC names, are in rust/.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
   the second, both of which must be there ("^}": at the beginning of a line); without them, all lines.
 - In the place of `<!-- plot: PATH -->` are the bars of a file of bench/results, by plots.py.
@@ -14,6 +14,7 @@ import pathlib
 import posixpath
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import julia_reference  # noqa: E402
 import plots  # noqa: E402
 import python_reference  # noqa: E402
 import reference  # noqa: E402
@@ -57,6 +59,8 @@ def page_of(path):
         return LAYOUT
     if path == "bindings/python/libfa":
         return python_reference.PAGE
+    if path == "bindings/julia/src":
+        return julia_reference.PAGE
     if (ROOT / path).is_dir():
         return page_of(f"{path}/README.md") or f"tree/{path}/index.md"
     if not (ROOT / path).is_file():
@@ -119,6 +123,7 @@ def on_files(files, config):
     known = {page for page, _ in waiting}
     made = {f"{reference.FOLDER}/{page}.md": text for page, text in reference.Reference().pages().items()}
     made[python_reference.PAGE] = python_reference.page()
+    made[julia_reference.PAGE] = julia_reference.page()
     made[LAYOUT] = generate.layout()
     for page, content in made.items():
         known.add(page)
@@ -188,5 +193,13 @@ def on_page_markdown(markdown, page, config, files):
         page.meta["search"] = {"exclude": True}
     elif uri.startswith(("tree/perf/", "tree/emulator/", "tree/tests/")):
         page.meta["search"] = {"boost": 0.1}
+    if uri == "guides/rust.md" and os.environ.get("FA_RUSTDOC"):
+        markdown += '\n\n<a href="../rust/libfa/index.html">Types and functions of the crate</a>, by rustdoc.\n'
     markdown = PLOT.sub(lambda match: plots.plot(match[1]), markdown)
     return DRAW.sub(drawn, INCLUDE.sub(included, markdown))
+
+
+def on_post_build(config):
+    """Copies rustdoc's pages next to those of the site."""
+    if os.environ.get("FA_RUSTDOC"):
+        shutil.copytree(os.environ["FA_RUSTDOC"], pathlib.Path(config["site_dir"]) / "rust", dirs_exist_ok=True)

@@ -1,5 +1,5 @@
 """reference.py SOURCE: the pages that scripts/docs/reference.py makes of fa.h have every word of its comments, every promise once, every
-name; their links lead to anchors; and that python_reference.py's page has every name of the package."""
+name; their links lead to anchors; and that python_reference.py's page and julia_reference.py's have every name of their packages."""
 
 import html
 import pathlib
@@ -8,6 +8,7 @@ import sys
 
 source = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(source / "scripts" / "docs"))
+import julia_reference  # noqa: E402
 import python_reference  # noqa: E402
 import reference  # noqa: E402
 
@@ -62,6 +63,20 @@ python = python_reference.page()
 for name in python_reference.exported():
     if f"{{#libfa.{name}}}" not in python:
         wrong.append(f"{name} of libfa.__all__ is not on the page of Python")
+julia = julia_reference.page()
+names = re.findall(r"^## ([\w!]+) \{#\1\}$", julia, re.M)
+wrong += [f"{name}, which LibFA.jl exports, is not on the page of Julia" for name in julia_reference.exported() - {*names}]
+docstrings = julia_reference.documented()
+for name in names:
+    there = [there for there in julia_reference.references(docstrings[name]) if there not in names]
+    wrong += [f"the docstring of Julia's {name} refers to {other}, which has none" for other in there]
+wrong += [f"the page of Julia has {name} twice" for name in {name for name in names if names.count(name) > 1}]
+wrong += [f"the page of Julia has {left}, which is no text" for left in re.findall(r"\$\(\w+\)|@ref", julia)]
+wrong += [
+    f"the page of Julia links to {name}, which is not there"
+    for name in re.findall(r'href="#([^"]+)"', julia)
+    if name not in names
+]
 if wrong:
     sys.exit("\n".join(wrong))
-print(f"{len(everywhere)} anchors on {len(pages)} pages")
+print(f"{len(everywhere)} anchors on {len(pages)} pages, {len(names)} names of Julia")
