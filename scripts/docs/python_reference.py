@@ -10,6 +10,7 @@ PAGE = "reference/python.md"
 MODULES = {  # in the order of the page; those of libfa itself are where its __init__ imports them from
     "libfa": ("attention", "append", "backward", "merge", "op", "errors"),
     "libfa.torch": ("torch",),
+    "libfa.distributed": ("distributed",),
     "libfa.jax": ("jax",),
     "libfa.flash_attn": ("flash_attn",),
     "libfa.flash_attn_cute": ("flash_attn_cute",),

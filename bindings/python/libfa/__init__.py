@@ -11,13 +11,14 @@ from . import capi
 from .append import append
 from .attention import attention
 from .backward import Gradients, backward
-from .errors import DriverError, Error, InvalidArgument, NoDevice, OutOfMemory, Unsupported
+from .errors import DistributedError, DriverError, Error, InvalidArgument, NoDevice, OutOfMemory, Unsupported
 from .merge import merge
 from .op import Op, clear_cache
 
 __version__: str = capi.FA_VERSION_STRING
 
 __all__ = [
+    "DistributedError",
     "DriverError",
     "Error",
     "Gradients",

@@ -37,6 +37,10 @@ class DriverError(Error, RuntimeError):
     """The device's driver failed."""
 
 
+class DistributedError(Error, RuntimeError):
+    """Another rank of a call of libfa.distributed failed, or did not answer in time: the text has its reason."""
+
+
 _of_status = {
     capi.FA_ERROR_INVALID_ARGUMENT: InvalidArgument,
     capi.FA_ERROR_UNSUPPORTED: Unsupported,
