@@ -6,7 +6,8 @@ namespace {
 
 using emulated::expect_report;
 
-/// Faults: 1 the producer gives nothing, 2 one warp of it does not, 3 .inc to fewer than before.
+/// Faults: 1 the producer gives nothing, 2 one warp of it does not, 3 .inc to fewer than before, 4 it gives nothing and
+/// ends at once; 5, no fault: it gives and ends.
 std::string program(const std::string &limits, const std::string &taken) {
   return R"(
 .version 8.0
@@ -21,6 +22,8 @@ std::string program(const std::string &limits, const std::string &taken) {
   shr.u32 %r3, %r2, 5;
   setp.ge.u32 %p1, %r3, 4;
   @%p1 bra consumer;
+  setp.eq.u32 %p2, %r1, 4;
+  @%p2 exit;
   setp.eq.u32 %p2, %r1, 1;
   @%p2 bra done;
   setp.eq.u32 %p3, %r1, 2;
@@ -28,6 +31,8 @@ std::string program(const std::string &limits, const std::string &taken) {
   and.pred %p3, %p3, %p4;
   @%p3 bra done;
   setmaxnreg.dec.sync.aligned.u32 24;
+  setp.eq.u32 %p2, %r1, 5;
+  @%p2 exit;
   bra done;
 consumer:
   setmaxnreg.inc.sync.aligned.u32 )" +
@@ -60,6 +65,12 @@ TEST(RegisterPool, CleanTwin) {
 }
 TEST(RegisterPool, TheProducerGivesNothing) {
   expect_report(run(1), "deadlock");
+}
+TEST(RegisterPool, CleanTwinOfAProducerThatEnds) {
+  EXPECT_EQ(run(5), "");
+}
+TEST(RegisterPool, TheProducerEndsAndGivesNothing) {
+  expect_report(run(4), "deadlock");
 }
 TEST(RegisterPool, OneWarpDoesNotTakePart) {
   expect_report(run(2), "for all four warps of a warpgroup");

@@ -21,7 +21,7 @@ void change(Warp &warp, const Instruction &instruction, uint32_t);
 /// Registers a thread with which a kernel of these limits begins, most of which it names; 0: ptxas cannot know.
 uint32_t registers_of(const ptx::EntryLimits &limits, uint32_t most) {
   if (limits.max_registers) return limits.max_registers;
-  const uint32_t(&block)[3] = limits.required_threads[0] ? limits.required_threads : limits.max_threads;
+  const uint32_t (&block)[3] = limits.required_threads[0] ? limits.required_threads : limits.max_threads;
   uint32_t threads = block[0] * block[1] * block[2];
   if (threads == 0 || limits.min_ctas == 0) return 0;
   // Each quarter of an SM has its own registers, and every fourth warp.
@@ -53,11 +53,12 @@ struct RegisterPool : State {
     whole = (warps + group_warps - 1) / group_warps * group_warps * lanes * each;
   }
 
-  /// Free for the warp: the block's registers less those of the other warps that have not ended.
+  /// Free for the warp: the block's registers less those of the other warps. Nothing says that one that ends gives its
+  /// registers back, other than by setmaxnreg.dec.
   uint32_t left_for(const Warp &warp) const {
     uint32_t taken = 0;
     for (const Warp &other : warp.cta->warps)
-      if (&other != &warp && !other.finished()) taken += shares[other.index].registers * lanes;
+      if (&other != &warp) taken += shares[other.index].registers * lanes;
     return taken < whole ? whole - taken : 0;
   }
 

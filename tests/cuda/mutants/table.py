@@ -274,6 +274,7 @@ MUTANTS = [
     warpgroups("keys_released_early", "forward/wgmma/consumer.cuh",
                "    wgmma_wait_group<1>();\n    pin(s);\n    release_keys();\n",
                "    release_keys();\n    wgmma_wait_group<1>();\n    pin(s);\n", STALE),
+    warpgroups("registers_of_the_producer", "forward/wgmma/kernel.cu", "    setmaxnreg_dec<B::shape.producer_registers>();\n", "", "deadlock"),
     warpgroups("wait_for_scores", "forward/wgmma/consumer.cuh", "    wgmma_wait_group<1>();\n", "",
                r"kernel: error 719: pending-register: "),
     warpgroups("fence_of_registers", "forward/wgmma/products.cuh", "  wgmma_fence();\n", "", r"kernel: error 719: wgmma-fence: "),
