@@ -95,6 +95,9 @@ class CheckedGradients : public EngineTest {
     const Log log;
     expect_right(in_any_order(dim));
     contain(in_any_order(dim));
+    Case given = in_any_order(dim);  // statistics that do not follow from dout
+    given.delta = true;
+    contain(given);
     low_scores(dim);
     uneven_scores(dim);
     expect_right(falling(dim));

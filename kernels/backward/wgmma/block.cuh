@@ -71,7 +71,8 @@ struct KeyRange {
 template <class B>
 struct State {
   RowStats stats[B::stages][B::columns];
-  KeyRange attended[consumers][B::columns];  // of a masked step, by either warpgroup
+  KeyRange attended[consumers][B::columns];  // of a careful step, by either warpgroup
+  Interval queries[keys];                    // that attend each of the block's keys
   uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
   Sequence sequence;
   KeyWork work;

@@ -13,10 +13,13 @@ namespace fa::kernels::backward_wgmma {
 template <class B>
 class Consumer : private StepScores<B> {
   using Base = StepScores<B>;
-  using Base::any_nonfinite, Base::attending, Base::is_masked, Base::stats, Base::store_key_ranges;
+  using Base::any_nonfinite, Base::attending, Base::pairs_of, Base::stats;
   using Base::group_, Base::n_, Base::p_, Base::state_;
   using Base::lane, Base::no_dq, Base::parity, Base::stage, Base::thread;
-  using typename Base::Attending, typename Base::Scores, typename Base::Stats;
+  using Base::store_key_ranges, Base::store_query_ranges;
+  using typename Base::AllPairs, typename Base::Attending, typename Base::MaskedPairs, typename Base::Pairs,
+      typename Base::Scores;
+  using typename Base::Stats;
 
  public:
   /// group: the number of this warpgroup among the consumers.
@@ -33,7 +36,9 @@ class Consumer : private StepScores<B> {
     sum.dv.clear();
     if (!state_.tiles.empty()) {
       clear_ds(1);
+      if (group_ == 0) store_query_ranges();
       mbarrier_wait(shared_address(&state_.kv_full), 0);
+      wait_for_everyone();
 #pragma unroll 1
       for (StreamCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
         mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
@@ -144,16 +149,27 @@ class Consumer : private StepScores<B> {
     multiply_rows<B>(x, own(keys_), queries());  // S^T = K Q^T
     wait_for_everyone();
     multiply_ds(dq);  // dQ = dS K, of the step before
-    if (is_masked(tile)) {
-      differentiate_masked(sum, x, dq, tile);
+    const Pairs pairs = pairs_of(tile);
+    if (pairs == Pairs::all) {
+      differentiate<AllPairs>(sum, x, dq, tile);
+    } else if (pairs == Pairs::masked && has_finite_products(x)) {
+      differentiate<MaskedPairs>(sum, x, dq, tile);
     } else {
-      differentiate(sum, x, dq);
+      differentiate_carefully(sum, x, dq, tile);
     }
+  }
+
+  /// Whether S^T is finite, and so Q and K are. By both warpgroups.
+  __device__ __forceinline__ bool has_finite_products(Scores &x) const {
+    wgmma_wait_group<1>();
+    pin(x);
+    return !bar_red_or(everyone, 128 * consumers, any_nonfinite(x));
   }
 
   /// From S^T on. The compiler computes weights where they are first used: where registers allow, dV comes first, so
   /// that this is while dQ is multiplied.
-  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq) {
+  template <class P>
+  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
     constexpr bool roomy = B::columns <= 64;
     Scores y;
     Stats first;
@@ -161,7 +177,7 @@ class Consumer : private StepScores<B> {
       first = stats(0);
       wgmma_wait_group<1>();
       pin(x);
-      this->template weigh<false>(x, first);
+      this->weigh(x, first, P(*this, tile));
       Weights<B> p(x);
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
@@ -180,14 +196,14 @@ class Consumer : private StepScores<B> {
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       wgmma_fence();
       multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
-      this->template weigh<false>(x, stats(0));
+      this->weigh(x, stats(0), P(*this, tile));
       Weights<B> p(x);
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
       wgmma_wait_group<1>();
       first = stats(0);
     }
     pin(y);
-    this->template multiply_weights<false>(y, x, first);  // dS^T = P^T (dP^T - delta)
+    this->template multiply_weights<P::masked>(y, x, first);  // dS^T = P^T (dP^T - delta)
     Weights<B> ds(y);
     store_ds(ds);
     add_weighted<B>(sum.dk, ds, queries());  // dK += dS^T Q
@@ -196,8 +212,8 @@ class Consumer : private StepScores<B> {
     pin(sum.dk);
   }
 
-  /// The same of a step in which not all queries attend all keys.
-  __device__ __forceinline__ void differentiate_masked(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
+  /// The same of a step in which not all queries attend all keys, and Q, K or dO may have elements that are not finite.
+  __device__ __forceinline__ void differentiate_carefully(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
     store_key_ranges(tile);
     const Attending pairs = attending();
     wgmma_wait_group<0>();
@@ -205,7 +221,7 @@ class Consumer : private StepScores<B> {
     pin(dq);
     hand_over(dq);
     const bool odd = any_nonfinite(x);
-    this->template weigh<true>(x, stats(0), pairs);
+    this->weigh(x, stats(0), pairs);
     mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
     Scores y;
     wgmma_fence();

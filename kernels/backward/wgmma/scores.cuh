@@ -51,13 +51,32 @@ class StepScores {
     });
   }
 
-  /// Whether not all queries of a tile attend all keys, or some have no weights; alike in all warps.
-  __device__ bool is_masked(StreamCoord tile) const {
-    bool without_keys = false;
-    unroll<B::columns / 32>(
-        [&](int i) { without_keys |= state_.stats[stage()][32 * i + lane()].neg_lse_log2 == -infinity; });
+  /// How a step treats pairs that do not attend: there are none; their weights are 0; or these may be multiplied by
+  /// elements that are not finite, which must not reach a sum either.
+  enum class Pairs { all, masked, careful };
+
+  /// That of a tile, alike in all warps; masked: if S is finite. Where dO has an element that is not finite, so has its
+  /// product with the result, unless the caller gave that.
+  __device__ Pairs pairs_of(StreamCoord tile) const {
+    const auto any_row = [&](auto f) {
+      bool any = false;
+      unroll<B::columns / 32>([&](int i) { any |= f(state_.stats[stage()][32 * i + lane()]); });
+      return __any_sync(~0u, any);
+    };
     const int row = tile.tile * B::columns;
-    return __any_sync(~0u, without_keys) || row < state_.full.low || row + B::columns > state_.full.high;
+    const bool inside = row >= state_.full.low && row + B::columns <= state_.full.high;
+    const bool without_keys = any_row([](const RowStats &of) { return of.neg_lse_log2 == -infinity; });
+    if (inside && !without_keys) return Pairs::all;
+    if (without_keys || p_.given_delta.data != nullptr) return Pairs::careful;
+    const auto is_odd = [](const RowStats &of) { return !is_finite(of.neg_lse_log2) || !is_finite(of.neg_dpsum); };
+    return any_row(is_odd) ? Pairs::careful : Pairs::masked;
+  }
+
+  /// Notes the queries that attend each key of the block; none of a key that does not exist. By a warpgroup.
+  __device__ void store_query_ranges() const {
+    const int key = state_.work.first + thread();
+    state_.queries[thread()] =
+        key < state_.sequence.keys ? full_query_range(p_, state_.sequence, key, key + 1) : Interval{0, 0};
   }
 
   /// Notes the keys of the block that each query of a tile attends; none of a row without weights. By the warpgroup.
@@ -70,11 +89,35 @@ class StepScores {
       const auto own = [&](int key) { return uint16_t(min(max(key - state_.work.first, 0), B::rows)); };
       state_.attended[group_][column] = {own(keys.low), own(keys.high)};
     }
-    bar_sync(warpgroup + group_, 128);
+    bar_sync(warpgroup - 1 + uint32_t(mov_tid_x()) / 128, 128);
   }
 
-  /// A lane's pairs that attend, in a masked step: a bit for each column of a row.
+  /// A lane's pairs that attend. All of them.
+  struct AllPairs {
+    static constexpr bool masked = false;
+    __device__ AllPairs(const StepScores &, StreamCoord) {}
+    __device__ bool holds(int, int) const { return true; }
+  };
+
+  /// In a masked step: columns of each row, from a first one on.
+  struct MaskedPairs {
+    static constexpr bool masked = true;
+    int first[2];
+    uint32_t count[2];
+
+    __device__ MaskedPairs(const StepScores &step, StreamCoord tile) {
+      const int column = tile.tile * B::columns + Scores::first_column(lane());
+      unroll<2>([&](int r) {
+        const Interval queries = step.state_.queries[B::row_of(128 * (step.group_ + 1) + thread(), r)];
+        first[r] = queries.low - column, count[r] = uint32_t(queries.high - queries.low);
+      });
+    }
+    __device__ bool holds(int j, int e) const { return uint32_t(8 * j + e % 2 - first[e / 2]) < count[e / 2]; }
+  };
+
+  /// In a careful step: a bit for each column of a row.
   struct Attending {
+    static constexpr bool masked = true;
     uint32_t row[2];
 
     __device__ bool holds(int j, int e) const { return row[e / 2] >> (2 * j + e % 2) & 1; }
@@ -95,8 +138,8 @@ class StepScores {
   }
 
   /// P^T = 2^(c S^T - lse) in place of S^T. first: statistics 0.
-  template <bool Masked>
-  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const Attending &pairs = {}) const {
+  template <class P>
+  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const P &pairs) const {
     constexpr float half = B::halves ? 1 : 0;
     const float scale_2 = p_.scale * log2_e;
     for_each_block(first, [&](int j, float4 of) {
@@ -104,7 +147,7 @@ class StepScores {
       unroll<4>([&](int e) {
         float &number = x.block[0][j].x[e];
         const float weight = ex2_approx_ftz(fmaf(number, scale_2, e % 2 ? odd : even));
-        number = !Masked || pairs.holds(j, e) ? weight : no_weight;
+        number = pairs.holds(j, e) ? weight : no_weight;
       });
     });
   }

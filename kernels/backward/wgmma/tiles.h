@@ -24,10 +24,10 @@ constexpr int threads = 128 * (1 + consumers);
 constexpr int producer_registers = 24, consumer_registers = 240;
 
 /// Keys and values, the stages of Q and dO, two tiles of dS, and one of dQ; then the state, which has of each query the
-/// statistics of each stage, and its keys by either warpgroup.
+/// statistics of each stage, and its keys by either warpgroup, and of each key its queries.
 constexpr int shared_bytes(const Shape &s, int dim) {
   const int tiles = (2 * keys + s.stages * 2 * s.columns) * dim * 2 + 2 * keys * s.columns * 2 + s.columns * dim * 4;
-  return tiles + s.columns * (8 * s.stages + 4 * consumers) + 1024;
+  return tiles + s.columns * (8 * s.stages + 4 * consumers) + 8 * keys + 1024;
 }
 
 constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
