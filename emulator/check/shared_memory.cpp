@@ -115,6 +115,14 @@ void SharedMemory::report_unfenced(const Accessor &who, const Cell &cell, uint32
   });
 }
 
+void SharedMemory::report_unfenced_read(const Accessor &who, const ReadEpoch &reader, uint32_t address) {
+  reporter_.report(Violation::reader_fence, *who.warp, who.pc, reader.pc, static_cast<int>(who.lane), [&] {
+    return "the async proxy writes " + shared_place(address) + ", which " +
+           name_of_agent(reader.agent, static_cast<uint32_t>(std::countr_zero(reader.lanes))) + " read at " +
+           reporter_.line(reader.pc) + ", without a fence.proxy.async between";
+  });
+}
+
 void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address, bool async_proxy) {
   check_pending(who, cell, address, true);
   check_mbarrier(who, cell, address, "asynchronously writes");
@@ -124,6 +132,13 @@ void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, 
     check_order(who, cell, address, "asynchronously writes");
   if (!who.strong && unfenced(who, cell, async_proxy)) report_unfenced(who, cell, address, "writes");
   check_readers(who, shadow, cell, address);
+  const Clocks::View view = clocks_.view(who.agent);
+  if (async_proxy && !who.strong && cell.readers != 0)
+    shadow.readers().all(cell.readers, [&](const ReadEpoch &reader) {
+      const bool known = reader.agent == who.agent || view.covers(reader.agent, reader.lanes, reader.clock);
+      if (known && is_unfenced(view, reader)) report_unfenced_read(who, reader, address);
+      return true;
+    });
   shadow.forget_reads(cell);
   cell.pending_writes = who.strong && cell.pending_reduces ? cell.pending_writes + 1 : 1;
   cell.pending_reduces = who.strong;

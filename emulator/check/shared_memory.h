@@ -71,8 +71,13 @@ class SharedMemory {
   void write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy);
   void issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address, bool async_proxy);
+  /// Whether it is a read of the generic proxy behind which no proxy fence is known.
+  bool is_unfenced(const Clocks::View &view, const ReadEpoch &reader) const {
+    return reader.clock != 0 && reader.agent < warps_ && !view.covers_fenced(reader.agent, reader.lanes, reader.clock);
+  }
   bool unfenced(const Accessor &who, const Cell &cell, bool async_proxy) const;
   void report_unfenced(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
+  void report_unfenced_read(const Accessor &who, const ReadEpoch &reader, uint32_t address);
   void land(const Accessor &who, Shadow &shadow, Cell &cell, bool async_proxy);
   void end_read(const Accessor &who, Shadow &shadow, Cell &cell);
 

@@ -9,7 +9,7 @@ namespace fa::emu::check {
 /// The accesses of an agent's lanes to a cell; false, and nothing done, where they are not plainly in order.
 class SharedMemory::Quick {
  public:
-  Quick(const Clocks::View &view, uint32_t pc) : view_(view), pc_(pc) {}
+  Quick(const Clocks::View &view, uint32_t pc, uint32_t warps) : view_(view), pc_(pc), warps_(warps) {}
 
   void set(const Lanes &lanes, Shadow &shadow) {
     lanes_ = lanes;
@@ -50,6 +50,7 @@ class SharedMemory::Quick {
     if (cell.pending_writes || cell.pending_reads || cell.mbarrier || cell.shared_out || !write_in_order(cell) ||
         !readers_in_order(cell))
       return false;
+    if (async_proxy && cell.readers != 0) note_unfenced(cell);
     shadow_->forget_reads(cell);
     cell.pending_writes = 1;
     cell.pending_reduces = 0;
@@ -73,6 +74,8 @@ class SharedMemory::Quick {
     return true;
   }
 
+  ReadEpoch unfenced_read;  // one that issue_write has overwritten
+
   bool end_read(Cell &cell) {
     if (cell.shared_out || !remember(cell)) return false;
     if (cell.pending_reads) cell.pending_reads--;
@@ -93,6 +96,14 @@ class SharedMemory::Quick {
     bool own =
         share == lanes_.share && of_lanes == lanes_.mask && (share != whole_cell || std::has_single_bit(of_lanes));
     return own && !view_.lanes_differ;
+  }
+
+  void note_unfenced(const Cell &cell) {
+    shadow_->readers().all(cell.readers, [&](const ReadEpoch &reader) {
+      if (reader.agent < warps_ && !view_.covers_fenced(reader.agent, reader.lanes, reader.clock))
+        unfenced_read = reader;
+      return true;
+    });
   }
 
   bool write_in_order(const Cell &cell) const {
@@ -142,7 +153,7 @@ class SharedMemory::Quick {
   }
 
   const Clocks::View &view_;
-  const uint32_t pc_;
+  const uint32_t pc_, warps_;
   Lanes lanes_;
   Shadow *shadow_ = nullptr;
 };
@@ -184,7 +195,7 @@ void SharedMemory::prefetch(const Access &access, uint32_t agent) const {
 
 SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Accessor who, const Access &access,
                                                  bool completes, uint32_t &left) {
-  Quick quick(view, who.pc);
+  Quick quick(view, who.pc, warps_);
   const bool by_lane =
       access.kind == AccessKind::read || access.kind == AccessKind::write || access.kind == AccessKind::atomic;
   const auto each = [&](auto &&rule) {
@@ -222,7 +233,11 @@ SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Acces
     case AccessKind::async_issue_read:
       return each([&](Cell &cell) { return quick.issue_read(cell, access.async_proxy); });
     case AccessKind::async_issue_write:
-      return each([&](Cell &cell) { return quick.issue_write(cell, access.async_proxy); });
+      each([&](Cell &cell) { return quick.issue_write(cell, access.async_proxy); });
+      if (quick.unfenced_read.clock != 0)
+        report_unfenced_read(who, quick.unfenced_read,
+                             static_cast<uint32_t>(access.address[std::countr_zero(access.mask)]));
+      return {};
     case AccessKind::async_land:
       return each([&](Cell &cell) { return quick.land(cell, access.async_proxy); });
     case AccessKind::async_end_read:

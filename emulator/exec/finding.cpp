@@ -100,6 +100,7 @@ const ViolationClass &class_of(Violation what) {
       {"mbarrier-reuse"},
       {"serialised", Severity::formal},
       {"stream-race"},
+      {"reader-fence", Severity::formal},
   };
   return classes[static_cast<size_t>(what)];
 }

@@ -53,6 +53,7 @@ enum class Violation : uint8_t {
   mbarrier_reuse,    // memory of an mbarrier that is not invalidated
   serialised,        // a copy of a wgmma's result, for which ptxas waits
   stream_race,       // between operations of streams
+  reader_fence,      // of generic reads that the async proxy overwrites
 };
 
 /// Its name in suppressions, JSON and summaries, and its severity.

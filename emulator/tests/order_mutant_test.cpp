@@ -328,6 +328,36 @@ TEST(OverwrittenByCopy, NoProxyFence) {
   expect_report(overwritten(""), "proxy-fence): the async proxy writes shared memory");
 }
 
+/// Two bulk copies to the same place, and a load of the first one's bytes between.
+std::string read_and_overwritten(const std::string &fence) {
+  return report_of(R"(
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra done;
+  mbarrier.init.shared.b64 [bar], 1;
+  fence.mbarrier_init.release.cluster;
+  mov.u32 %r3, 0;
+again:
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 16, [bar];
+wait:
+  mbarrier.try_wait.parity.shared.b64 %p4, [bar], %r3;
+  @!%p4 bra wait;
+  ld.shared.u32 %r5, [tile];
+  )" + fence + R"(
+  add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p2, %r3, 2;
+  @%p2 bra again;
+done:
+)");
+}
+
+TEST(ReadAndOverwritten, CleanTwin) {
+  EXPECT_EQ(read_and_overwritten("fence.proxy.async.shared::cta;"), "");
+}
+TEST(ReadAndOverwritten, NoProxyFence) {
+  expect_report(read_and_overwritten(""), "formal (reader-fence): the async proxy writes shared memory");
+}
+
 /// A bulk store, and an access to its rows behind it.
 std::string behind_a_bulk_store(const std::string &wait, const std::string &then) {
   return report_of(R"(

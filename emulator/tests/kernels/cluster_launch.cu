@@ -25,6 +25,7 @@ __device__ void request(uint4 *response, unsigned long long *barrier) {
                : "memory");
 }
 __device__ void request_for_all(uint4 *response, unsigned long long *barrier) {
+  asm volatile("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
   asm volatile(
       "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 "
       "[%0], [%1];" ::"r"(shared_address(response)),
@@ -119,6 +120,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) clusters(int *done, int fau
     process(done, x + rank, y, z);
     if (fault != 1 || rank == 0) wait(&barrier, phase);
     more = taken_by_coordinate(&response, x, y, z);
+    asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
     __syncthreads();
   }
   meet_cluster();
