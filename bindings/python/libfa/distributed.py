@@ -54,6 +54,9 @@ _SCHEMES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+_MOST_KINDS = 4096  # calls whose arguments are remembered: each of packed sequences has its own
+
+
 class _Attention(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, scheme: str, wire: Wire, timeout: float, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> Any:
@@ -123,7 +126,8 @@ def attention(
                         the whole sequence; alibi_slopes not with "striped" rows, but for ulysses
     return_lse          also the logarithm of each row's sum: float32 (batch, heads, rows), packed (heads, rows)
     timeout             seconds that a rank waits for others before it fails
-    check               compare types, shapes and settings of all ranks when a kind of call is made for the first time
+    check               compare types, shapes and settings of all ranks when a kind of call is made for the first time (with
+                        other cu_seqlens, too)
 
     Returns out, or (out, lse). There are gradients of q, k, v and sinks, and from lse; every rank runs the backward pass. That
     of sinks is this rank's part, as for every parameter that ranks share: the whole gradient is the sum over ranks.
@@ -147,7 +151,12 @@ def attention(
             Masking(_causal_name(causal), *(max(side, -1) for side in scalars.pair(window, "window"))),
             sinks,
             alibi_slopes,
-            dict(softcap=softcap, softmax_scale=softmax_scale, deterministic=deterministic, num_threads=num_threads),
+            dict(
+                softcap=softcap,
+                softmax_scale=softmax_scale,
+                deterministic=deterministic or torch.are_deterministic_algorithms_enabled(),
+                num_threads=num_threads,
+            ),
             layout,
         )
     except Exception as error:
@@ -282,17 +291,19 @@ def _agree(wire: Wire, kind: dict[str, Any], own: Any, validate: Callable[[], No
         agree(wire, kind, validate, timeout)
     else:
         validate()
+    if len(wire.agreed) >= _MOST_KINDS:  # on every rank at the same call
+        wire.agreed.clear()
     wire.agreed.add(key)
 
 
 def _validate(wire: Wire, scheme: str, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> None:
-    """Raises what libfa has against this rank's arguments."""
+    """Raises libfa's errors of this rank's arguments."""
     for name, x, rows in (("q", q, setting.rows), ("k", k, setting.keys), ("v", v, setting.keys)):
         wanted = distributed_rows.count(rows, wire.rank)
         if x.shape[-3] != wanted:
             raise InvalidArgument(
-                f"{name}: got {x.shape[-3]} rows, expected rank {wire.rank}'s {wanted} of {rows.total} with rows={rows.scheme!r}; "
-                "shard() deals them, and uneven shares need seqlen (or cu_seqlens)"
+                f"{name}: got {x.shape[-3]} rows, expected rank {wire.rank}'s {wanted} of {rows.total} with "
+                f"rows={rows.scheme!r}; shard() deals them, and uneven shares need seqlen (or cu_seqlens)"
             )
     if setting.slopes is not None:
         if setting.slopes.requires_grad:

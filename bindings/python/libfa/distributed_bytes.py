@@ -1,4 +1,4 @@
-"""How many bytes each scheme of libfa.distributed sends, which is what scheme="auto" goes by."""
+"""How many bytes each scheme of libfa.distributed sends, and the choice of scheme="auto" by them."""
 
 from __future__ import annotations
 

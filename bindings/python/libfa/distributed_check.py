@@ -1,4 +1,4 @@
-"""What the ranks of a call of libfa.distributed have to agree on, compared once for each kind of call."""
+"""The comparison of the arguments that all ranks of a call of libfa.distributed must have alike, once for each kind of call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ def agree(wire: Wire, kind: dict[str, Any], locally: Callable[[], None], timeout
         locally()
     except Exception as error:
         own, cause = f"{type(error).__name__}: {error}", error
-    said = _exchange(wire, json.dumps([own, {name: str(value) for name, value in kind.items()}]), timeout, late)
+    text = json.dumps([own, {name: str(value) for name, value in kind.items()}])
+    try:
+        said = _exchange(wire, text, timeout, late)
+    except (DistributedError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        reason = wire.fail(f"rank {wire.rank} lost the store of torch.distributed: {error}")
+        raise DistributedError(reason) from error
     for rank, (error_text, theirs) in enumerate(said):
         if error_text is not None and not theirs:
             raise InvalidArgument(f"rank {rank}: {error_text}") from cause
@@ -61,10 +68,8 @@ def _exchange(wire: Wire, text: str, timeout: float, late: str | None) -> list[A
         reason = wire.failed()
         if reason is None and time.monotonic() > until:
             absent = [rank for rank, key in enumerate(keys) if not wire.store.check([key])]
-            reason = wire.fail(
-                late
-                or f"rank {absent[0]} did not take part in a call of rank {wire.rank} within {timeout} s; it made another call, or none"
-            )
+            nobody = f"rank {absent[0]} took no part in a call of rank {wire.rank} within {timeout} s: it made another, or none"
+            reason = wire.fail(late or nobody)
         if reason is not None:
             wire.failure = reason
             raise DistributedError(reason)

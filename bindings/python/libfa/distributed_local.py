@@ -7,6 +7,7 @@ Tensors are (batch, rows, heads, dim) and lse (batch, heads, rows); packed ones 
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +38,7 @@ class Setting(NamedTuple):
             if call.offset is not None:
                 given["q_offset"] = _ints((call.offset,) * batch, device)
         else:
-            given.update(cu_seqlens_q=_ints(call.ends_q, device), cu_seqlens_k=_ints(call.ends_k, device))
+            given.update(_packed(call.ends_q, call.ends_k, device))
             if call.offsets is not None:
                 given["q_offset"] = _ints(call.offsets, device)
         return given
@@ -46,7 +47,8 @@ class Setting(NamedTuple):
         """The keywords of one call of all rows in order."""
         given = {**self.keywords, "causal": CAUSAL[self.mask.causal], "window": (self.mask.left, self.mask.right)}
         if self.rows.packed:
-            given.update(cu_seqlens_q=_ends(self.rows.lengths, device), cu_seqlens_k=_ends(self.keys.lengths, device))
+            ends_q, ends_k = (tuple(itertools.accumulate(x.lengths, initial=0)) for x in (self.rows, self.keys))
+            given.update(_packed(ends_q, ends_k, device))
         return given
 
 
@@ -77,11 +79,19 @@ def _ints(values: tuple[int, ...], device: Any) -> Any:
     return torch.tensor(values, dtype=torch.int32, device=device)
 
 
-def _ends(lengths: tuple[int, ...], device: Any) -> Any:
-    ends = [0]
-    for length in lengths:
-        ends.append(ends[-1] + length)
-    return _ints(tuple(ends), device)
+def _packed(ends_q: tuple[int, ...], ends_k: tuple[int, ...], device: Any) -> dict[str, Any]:
+    """The keywords of packed sequences; GPUs are faster where they know the longest."""
+    return {
+        "cu_seqlens_q": _ints(ends_q, device),
+        "cu_seqlens_k": _ints(ends_k, device),
+        "max_seqlen_q": _longest(ends_q),
+        "max_seqlen_k": _longest(ends_k),
+    }
+
+
+@functools.lru_cache(maxsize=1024)
+def _longest(ends: tuple[int, ...]) -> int:
+    return max((b - a for a, b in itertools.pairwise(ends)), default=0)
 
 
 def _part(call: Any, side: str, *tensors: Any) -> list[Any]:
@@ -136,7 +146,7 @@ class Partial:
 
 
 def delta_of(out: Any, dout: Any, dlse: Any) -> Any:
-    """fa.h's delta, less the gradient of lse, which stands next to it everywhere: (..., heads, rows)."""
+    """fa.h's delta, less the gradient of lse, as only their difference occurs: (..., heads, rows)."""
     delta = (dout.float() * out.float()).sum(-1).transpose(-1, -2)
     return (delta if dlse is None else delta - dlse).contiguous()
 

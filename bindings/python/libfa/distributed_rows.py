@@ -163,7 +163,8 @@ def _joined(boxes: list[Box]) -> list[Box]:
     """Boxes without a mask that are next to each other become one."""
     found: list[Box] = []
     for box in boxes:
-        for i, other in enumerate(found):
+        for i in range(max(len(found) - 3, 0), len(found)):  # a sequence has four at most
+            other = found[i]
             if box.offset is not None or other.offset is not None:
                 continue
             if box[:2] == other[:2] and other.k_start + other.k_count == box.k_start:

@@ -87,6 +87,7 @@ class Wire:
         self.agreed: set[Any] = set()
         self.checks = 0
         self.failure: str | None = None
+        self._storeless = False
         self._transfers = 0
         self._waiter: _Waiter | None = None
         self._abandoned: list[Any] = []  # buffers that a transport may still write to
@@ -107,18 +108,23 @@ class Wire:
 
     def fail(self, reason: str) -> str:
         """Makes a failure known to all ranks. Returns the reason of the first."""
-        with contextlib.suppress(Exception):  # a store that is gone has no readers
-            reason = self.store.compare_set(f"{self.prefix}/failure", "", reason).decode()
+        if not self._storeless:
+            try:
+                reason = self.store.compare_set(f"{self.prefix}/failure", "", reason).decode()
+            except Exception:
+                self._storeless = True
         self.failure = reason
         return reason
 
     def failed(self) -> str | None:
         """The reason of a rank that has failed, if any has."""
-        try:
-            key = f"{self.prefix}/failure"
-            return self.store.get(key).decode() if self.store.check([key]) else None
-        except Exception as error:
-            return f"the store of rank {self.ranks[0]} is gone: {error}"
+        key = f"{self.prefix}/failure"
+        if not self._storeless:
+            try:
+                return str(self.store.get(key).decode()) if self.store.check([key]) else None
+            except Exception:  # its process has ended: the transfer itself fails, or is late
+                self._storeless = True
+        return None
 
     def begin(self, sends: dict[int, Any], receives: dict[int, Any]) -> Transfer:
         """Starts to send and to receive buffers (uint8, contiguous) to and from ranks. All ranks make the same calls, in the

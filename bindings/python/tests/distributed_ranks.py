@@ -41,9 +41,13 @@ def run(rank, world, port, names, results):
         began, error = time.time(), None
         try:
             function(*given)
-        except BaseException:
+        except Exception:
             error = traceback.format_exc()
+        except SystemExit:
+            names = []
         results.put((rank, name, error, time.time() - began))
+        if not names:
+            break
     results.put((rank, None, None, 0))
     results.close()
     results.join_thread()
@@ -60,7 +64,7 @@ SHAPES = {
     "narrow window": dict(causal=True, window=(0, 0)),
     "fewer keys": dict(causal=True, n=37, m=23, seqlens=True),
     "more keys, top left": dict(causal="top_left", n=19, m=40, window=(6, -1), seqlens=True),
-    "uneven": dict(causal=True, n=43, seqlens=True, heads=6, dim_v=24, batch=1, softmax_scale=0.4),
+    "uneven": dict(causal=True, n=43, seqlens=True, heads=6, kv_heads=3, dim_v=24, batch=1, softmax_scale=0.4),
     "empty shards": dict(causal=True, n=3, seqlens=True, heads=2, kv_heads=1, sinks=True),
     "slopes": dict(causal=True, slopes=True),
     "heads first": dict(causal=True, layout="bhsd", heads=5, kv_heads=1),
@@ -326,9 +330,9 @@ def a_window_ends_the_ring_early():
 def transfers_begin_before_the_computation():
     seen = []
 
-    def recorded(owner, name, told):
+    def recorded(owner, name, word):
         kept = getattr(owner, name)
-        setattr(owner, name, lambda *given, **keywords: seen.append(told) or kept(*given, **keywords))
+        setattr(owner, name, lambda *given, **keywords: seen.append(word) or kept(*given, **keywords))
         stack.callback(setattr, owner, name, kept)
 
     with contextlib.ExitStack() as stack:
@@ -370,7 +374,7 @@ def checkpoints_and_autocast():
 
 
 @case
-def ranks_that_disagree_are_told_so_alike():
+def ranks_that_disagree_raise_the_same_text():
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     leaves = leaves_of()
     given = {"softcap": 3.0} if rank == last else {}
@@ -534,5 +538,16 @@ def a_rank_that_is_late_is_not_waited_for():
     group = dist.new_group()
     if rank:  # rank 0 takes no part in the comparison
         text, seconds = timed(D.ring_attention, *leaves, group=group, timeout=1.0, kind=DistributedError)
-        assert "rank 0 did not take part in a call of rank" in text and seconds < 6, (text, seconds)
+        assert "rank 0 took no part in a call of rank" in text and seconds < 6, (text, seconds)
     dist.barrier()
+
+
+@case
+def a_rank_that_dies_makes_all_fail():
+    """The last case: the group has lost a member."""
+    leaves = leaves_of()
+    D.ring_attention(*leaves, timeout=TIMEOUT)
+    if dist.get_rank() == dist.get_world_size() - 1:
+        raise SystemExit
+    text, seconds = timed(D.ring_attention, *leaves, timeout=TIMEOUT, kind=DistributedError)
+    assert " lost its transfer with rank " in text and seconds < 8, (text, seconds)

@@ -20,8 +20,8 @@ NAMES = {world: distributed_ranks.names_of(world, world in LONG) for world in so
 def reports():
     """By world size: (rank, case) -> traceback or None."""
     context = multiprocessing.get_context("forkserver")
-    # Imported once, for all ranks; the second by torch.autograd.grad, in seconds.
-    context.set_forkserver_preload(["libfa.distributed", "torch.fx.experimental.symbolic_shapes"])
+    # Imported once, for all ranks: torch.autograd.grad and checkpoints need it, and it takes seconds.
+    context.set_forkserver_preload(["libfa.distributed", "torch._dynamo"])
     found = {}
 
     def of(world):
