@@ -77,7 +77,7 @@ class Wire:
     """A group of torch.distributed as libfa.distributed uses it."""
 
     def __init__(self, group: Any, generation: int) -> None:
-        self.group = group
+        self._group = weakref.ref(group)  # a group that is destroyed must not live on here
         self.world: int = dist.get_world_size(group)
         self.rank: int = dist.get_rank(group)
         self.ranks = [dist.get_global_rank(group, rank) for rank in range(self.world)]
@@ -90,7 +90,7 @@ class Wire:
         self._storeless = False
         self._transfers = 0
         self._waiter: _Waiter | None = None
-        self._abandoned: list[Any] = []  # buffers that a transport may still write to
+        self._under_way: list[Transfer] = []  # those of a call that has failed stay: gloo still has their buffers
 
     @contextlib.contextmanager
     def call(self, timeout: float) -> Iterator[None]:
@@ -131,15 +131,15 @@ class Wire:
         same order; empty buffers are not sent."""
         self._transfers += 1
         tag = self._transfers % 2**15  # so that ranks whose calls differ wait in vain, and take nothing for something else
-        ops = []
+        group, ops = self._group(), []
         for rank, buffer in sends.items():
             if buffer.numel():
-                ops.append(dist.P2POp(dist.isend, buffer, self.ranks[rank], self.group, tag))
+                ops.append(dist.P2POp(dist.isend, buffer, self.ranks[rank], group, tag))
                 for counter in _counters:
                     counter.sent += buffer.numel()
         for rank, buffer in receives.items():
             if buffer.numel():
-                ops.append(dist.P2POp(dist.irecv, buffer, self.ranks[rank], self.group, tag))
+                ops.append(dist.P2POp(dist.irecv, buffer, self.ranks[rank], group, tag))
                 for counter in _counters:
                     counter.received += buffer.numel()
         peers = sorted({*sends, *receives})
@@ -147,13 +147,21 @@ class Wire:
             works = dist.batch_isend_irecv(ops) if ops else []
         except Exception as error:
             self._lost(peers, error)
-        return Transfer(self, works, (sends, receives), peers)
+        transfer = Transfer(self, works, [*sends.values(), *receives.values()], peers)
+        self._under_way.append(transfer)
+        return transfer
 
-    def end(self, works: list[Any], buffers: Any, peers: list[int], on_cpu: bool) -> None:
-        if not on_cpu:
+    def end(self, transfer: Transfer) -> None:
+        """Transfer.wait()."""
+        works, peers = transfer.works, transfer.peers
+        if works and transfer.buffers[0].device.type == "cpu":
+            self._end_on_cpu(works, peers)
+        else:
             for work in works:
                 work.wait()
-            return
+        self._under_way.remove(transfer)
+
+    def _end_on_cpu(self, works: list[Any], peers: list[int]) -> None:
         self._waiter = self._waiter or _Waiter()
         done, errors = self._waiter.submit(works, self.timeout)
         until = time.monotonic() + self.timeout + _POLL
@@ -161,11 +169,9 @@ class Wire:
             reason = self.failed()
             late = time.monotonic() > until
             if reason is not None or late:
-                self._abandoned.append(buffers)
                 self._waiter = None  # it is still waiting
                 self._lost(peers, TimeoutError(f"no answer within {self.timeout} s"), reason)
         if errors:
-            self._abandoned.append(buffers)
             self._lost(peers, errors[0])
 
     def _lost(self, peers: list[int], error: Exception, reason: str | None = None) -> None:
@@ -185,15 +191,12 @@ class Wire:
 class Transfer:
     """Buffers on their way."""
 
-    def __init__(self, wire: Wire, works: list[Any], buffers: Any, peers: list[int]) -> None:
-        self._wire, self._works, self._buffers, self._peers = wire, works, buffers, peers
+    def __init__(self, wire: Wire, works: list[Any], buffers: list[Any], peers: list[int]) -> None:
+        self.wire, self.works, self.buffers, self.peers = wire, works, buffers, peers
 
     def wait(self) -> None:
         """Waits until received buffers are filled, and sent ones may change: on GPUs the current stream waits."""
-        if self._works:
-            buffers = [*self._buffers[0].values(), *self._buffers[1].values()]
-            self._wire.end(self._works, self._buffers, self._peers, buffers[0].device.type == "cpu")
-            self._works = []
+        self.wire.end(self)
 
 
 _wires: weakref.WeakKeyDictionary[Any, Wire] = weakref.WeakKeyDictionary()
