@@ -330,8 +330,10 @@ bool takes_tickets(const ForwardCall &p, const ForwardPlan &plan, const Device &
 
 /// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
 bool waits_by_itself(const KernelLaunch &kernel) {
+  const kernels::Family *const family = kernel.image->family;
   const bool of_splits = kernel.entry == Entry::split || kernel.entry == Entry::decode;
-  return of_splits && kernel.image->family == &kernels::mma::family && kernel.image->arch->has(kernels::pdl);
+  return ((family == &kernels::mma::family && of_splits) || family == &kernels::wgmma::family) &&
+         kernel.image->arch->has(kernels::pdl);
 }
 
 /// The launches of the last tiles, whose keys are split, and of combine.
@@ -378,7 +380,9 @@ void add_loops(const ForwardCall &p, const TilingChoice &cut, const KernelSet &k
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
   if (unsplit < tiles)
     add_splits(p, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
-  if (takes_tickets(p, *plan, device)) plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
+  if (!takes_tickets(p, *plan, device)) return;
+  plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
+  kernel.dependent = false;  // it follows upon the clearing of its tickets
 }
 
 }  // namespace

@@ -10,13 +10,14 @@ using BlockOf = Block<Dtype::FA_DTYPE, FA_DIM, E>;
 
 template <class B>
 __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps, uint32_t *tickets) {
-  griddepcontrol_launch_dependents();               // where splits are combined
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
   if (threadIdx.x == 0) shared.make_barriers();
   if (threadIdx.x < 32) shared.state->fixup_bitmap.clear();
   if (rows_of_work<B>(p) < B::rows) shared.clear_queries();
   __syncthreads();
+  griddepcontrol_wait();               // before the first read: the kernel before may write the lengths of sequences, too
+  griddepcontrol_launch_dependents();  // only now, as combine reads them before it waits
   // By a shuffle, so that the compiler knows that it is uniform in a warp.
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (warpgroup == 0) {

@@ -32,6 +32,7 @@ SPLITS = "*/Splits.InTwoRounds/f32_sm_80"  # a test of the engine's suites
 
 WRONG = r"\] is .*, expected "
 REPEATED_BY_OTHERS = r"is -?nan, expected|kernel: error 719: grid-race: writes global memory"  # whichever comes first
+OVERTAKEN = r"kernel: error 719: stream-race: "
 FAR = WRONG + "|kernel: error 700: illegal address"
 
 ENTRY_OF = {PLAIN: "plain", FEATURED: "score_mod", GENERAL: "general", PAGED: "decode", SPLIT: "split", DECODE: "decode"}
@@ -202,9 +203,14 @@ MUTANTS = [
            "    weigh<dim>(p, w, thread, shared, s, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
     Mutant("simt_rescale", SIMT, "forward/simt/forward.cuh", "thread.o[i][d] *= rescale;", "", SPLIT, 64, "f32"),
     Mutant("wait_for_the_splits", DEPENDENT, "forward/combine/kernel.cu", "  griddepcontrol_wait();\n", "",
-           "|".join([PLAIN, SPLIT, DECODE]), 64, "f32"),  # whichever the combine kernel overtakes
-    Mutant("wait_for_the_kernel_before", OVERLAPPED, "forward/mma/forward.cuh", "    griddepcontrol_wait();               //", "    //", WRONG, test="Dependent.*",
+           "|".join([PLAIN, SPLIT, DECODE, OVERTAKEN]), 64, "f32"),  # whichever the combine kernel overtakes
+    Mutant("wait_for_the_kernel_before", OVERLAPPED, "forward/mma/forward.cuh", "    griddepcontrol_wait();               //", "    //",
+           WRONG + "|" + OVERTAKEN, test="Dependent.*", program="cuda", entry="decode"),
+    Mutant("combine_before_the_lengths", OVERLAPPED, "forward/mma/forward.cuh", "    griddepcontrol_wait();               //",
+           "    griddepcontrol_launch_dependents();\n    griddepcontrol_wait();  //", WRONG + "|" + OVERTAKEN, test="Dependent.Lengths*",
            program="cuda", entry="decode"),
+    Mutant("prefill_before_the_lengths", ("90a", "wgmma", "f16", "64"), "forward/wgmma/kernel.cu", "  griddepcontrol_wait();               //", "  //",
+           WRONG + "|" + OVERTAKEN, test="Dependent.*Prefill", program="cuda", entry="plain"),
     Mutant("full_tiles", MMA, "forward/mma/block.cuh", "int((uint32_t(rows.full_low) + B::keys - 1) / B::keys)", "rows.full_low / B::keys", WRONG,
            test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
     Mutant("full_tiles_end", MMA, "forward/mma/block.cuh", "rows.full_high / B::keys};", "(rows.full_high + B::keys - 1) / B::keys};",
