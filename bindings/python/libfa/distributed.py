@@ -306,6 +306,10 @@ def _validate(wire: Wire, scheme: str, setting: Setting, q: Any, k: Any, v: Any,
                 f"rows={rows.scheme!r}; shard() deals them, and uneven shares need seqlen (or cu_seqlens)"
             )
     if setting.slopes is not None:
+        if tuple(setting.slopes.shape) != (q.shape[-2],):
+            raise InvalidArgument(
+                f"alibi_slopes: got shape {tuple(setting.slopes.shape)}, expected ({q.shape[-2]},), one a head of q"
+            )
         if setting.slopes.requires_grad:
             raise Unsupported(
                 "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works"
@@ -370,7 +374,7 @@ def decode_attention(
                         tokens are in it
     seqlens             the lengths of whole sequences, new tokens included: int32 (batch,) or a list
     window              tokens before its own that a query attends; -1: all
-    sinks               one for each head of the result
+    sinks               one for each head, those of all ranks with split_heads
     cache               k_scale, v_scale, k_zero, v_zero, dtype_k, dtype_v, k_rope of a quantised cache, as libfa.attention has
                         them
     group, softcap, softmax_scale, num_threads, timeout, check    as attention() has them
@@ -416,6 +420,7 @@ def decode_attention(
 
 
 def _lengths_of_decode(q: Any, k: Any, v: Any, seqlens: Any, interleave: int) -> Any:
+    """seqlens as a tensor, int64, of checked arguments of decode_attention()."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
         raise Unsupported("q, k, v: one requires a gradient, and decoding has none; attention() does, or use torch.no_grad()")
     if interleave < 1:

@@ -406,6 +406,7 @@ def wrong_arguments():
         ("cu_seqlens: got [0, 9, 4], expected", lambda: D.attention(q[0], k[0], v[0], cu_seqlens=[0, 9, 4])),
         ("k has head dimension 8; q has 16", lambda: D.attention(q, k[..., :8], v)),
         ("layout: got 'sbhd', expected", lambda: D.attention(q, k, v, layout="sbhd")),
+        ("alibi_slopes: got shape (2, 4), expected (4,)", lambda: D.attention(q, k, v, alibi_slopes=torch.ones(2, 4))),
         ("sinks: got shape (3,), expected (4,)", lambda: D.attention(q, k, v, sinks=torch.zeros(3))),
         (
             "alibi_slopes: scheme 'ring' has none with rows='striped'",
@@ -467,6 +468,24 @@ for _name, _given in {
     "own heads and sinks, bf16": (2, [17, 5, 30], 3, True, False, -1, True, torch.bfloat16),
 }.items():
     case(decoded, f"decode: {_name}", _name, *_given)
+
+
+@case
+def decoding_from_codes():
+    """int8 keys and values, a scale a token and head."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    q, k, v, *_ = tensors(1, 30, 4, 2, 16, 16, 2, torch.float32, False)
+    q = q[:, :1]
+    mine = list(range(rank, 30, world))
+    codes, scales, wide = [], [], []
+    for x in (k, v):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        code = (x / scale).round().to(torch.int8)
+        codes.append(code[:, mine])
+        scales.append(scale[:, mine])
+        wide.append(code.double() * scale.double())
+    out = D.decode_attention(q, *codes, [30, 30], k_scale=scales[0], v_scale=scales[1], timeout=TIMEOUT)
+    near(out, reference_torch.attention(q.double(), *wide, causal=True)[0], torch.float32, "out")
 
 
 @case
