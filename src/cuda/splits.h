@@ -18,17 +18,17 @@ constexpr double decode_rate = 24, decode_slack = 0.75;
 /// all of the second kernel.
 constexpr double start_time = 2.3, combine_time = 2.4;
 
-/// What a wave of partial results adds to these where a block's tile is large: twice as many bytes are written as of
+/// The time that a wave of partial results adds to these where a block's tile is large: they are twice as many bytes as
 /// results, and the second kernel reads them again.
 constexpr double partial_time = 1.6;
 
 /// Splits are for keys of a few blocks at least.
 constexpr int64_t fewest_blocks_to_split = 5;
 
-/// Splits fill this many waves of blocks at most. The more waves, the fewer multiprocessors are idle in the last one;
-/// memory for partial results sets the limit.
-constexpr int64_t most_waves(const kernels::TileConfig &tile) {
-  return tile.persistent ? 4 : 2;
+/// Splits fill this many waves of blocks at most. The more waves, the fewer multiprocessors are idle in the last one, if
+/// all tiles take the same time; memory for partial results sets the limit.
+constexpr int64_t most_waves(const kernels::TileConfig &tile, bool is_even = true) {
+  return tile.persistent && is_even ? 4 : 2;
 }
 
 /// Two launches take the place of one only where they are faster by more than the model may err.
@@ -85,8 +85,7 @@ constexpr double time_of(const SplitProblem &w, const Device &device, int64_t sp
 constexpr int64_t num_splits_heuristic(const SplitProblem &w, const Device &device) {
   int64_t best = 1;
   if (w.attended_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
-  const int64_t most = w.is_even ? most_waves(w.tile) : most_waves({});
-  for (int64_t waves = 1; waves <= most; waves++) {
+  for (int64_t waves = 1; waves <= most_waves(w.tile, w.is_even); waves++) {
     const int64_t slots = max_active_blocks(w.entry, w.tile, device);
     const int64_t room = std::min({max_splits(device), w.key_blocks, waves * slots / w.tiles});
     if (room < 2) continue;
