@@ -7,6 +7,7 @@ has computed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,25 +25,31 @@ def _shapes(setting: Setting, owner: int | None, k: Any, v: Any, dtype: Any = No
     return tuple(((*x.shape[:-3], rows, *x.shape[-2:]), dtype or x.dtype) for x in (k, v))  # type: ignore[return-value]
 
 
-def ring_forward(wire: Wire, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+def _visits(wire: Wire, setting: Setting, hops: int, k: Any, v: Any) -> Iterator[tuple[int, int, Any, Any]]:
+    """(step, owner, its keys and values) of each step; those of the next one travel meanwhile."""
     rank, world = wire.rank, wire.world
-    own = q, k, v
-    hops = distributed_rows.hops(setting.rows, setting.keys, setting.mask)
-    partial = Partial(setting, q, v.shape[-1], sinks)
     held = packed(k, v) if hops else None
     for step in range(hops + 1):
         owner = (rank - step) % world
         if step:
             k, v = unpacked(held, *_shapes(setting, owner, k, v))
-        if step < hops:
-            coming = q.new_empty(nbytes(*_shapes(setting, (owner - 1) % world, k, v)), dtype=torch.uint8)
-            transfer = wire.begin({(rank + 1) % world: held}, {(rank - 1) % world: coming})
-        partial.add(setting.plan(rank, owner), k, v)
-        if step < hops:
-            transfer.wait()
-            held = coming
+        if step == hops:
+            yield step, owner, k, v
+            return
+        coming = k.new_empty(nbytes(*_shapes(setting, (owner - 1) % world, k, v)), dtype=torch.uint8)
+        transfer = wire.begin({(rank + 1) % world: held}, {(rank - 1) % world: coming})
+        yield step, owner, k, v
+        transfer.wait()
+        held = coming
+
+
+def ring_forward(wire: Wire, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    hops = distributed_rows.hops(setting.rows, setting.keys, setting.mask)
+    partial = Partial(setting, q, v.shape[-1], sinks)
+    for _, owner, keys, values in _visits(wire, setting, hops, k, v):
+        partial.add(setting.plan(wire.rank, owner), keys, values)
     out, lse = partial.result()
-    return out, lse, (*own, lse)
+    return out, lse, (q, k, v, lse)
 
 
 def ring_backward(wire: Wire, setting: Setting, saved: Saved, dout: Any, dlse: Any, needs: Needs) -> tuple[Any, ...]:
@@ -51,27 +58,20 @@ def ring_backward(wire: Wire, setting: Setting, saved: Saved, dout: Any, dlse: A
     hops = distributed_rows.hops(setting.rows, setting.keys, setting.mask)
     delta = delta_of(out, dout, dlse)
     gradient = Gradient(setting, q, lse, dout, delta, needs.q)
-    held = packed(k, v) if hops else None
     home: Any = None
     arriving: Any = None
-    for step in range(hops + 1):
-        owner = (rank - step) % world
-        if step:
-            k, v = unpacked(held, *_shapes(setting, owner, k, v))
-        if step < hops:
-            coming = q.new_empty(nbytes(*_shapes(setting, (owner - 1) % world, k, v)), dtype=torch.uint8)
-            transfer = wire.begin({(rank + 1) % world: held}, {(rank - 1) % world: coming})
+    for step, owner, keys, values in _visits(wire, setting, hops, k, v):
         if needs.kv:
-            shapes = _shapes(setting, owner, k, v, torch.float32)
+            shapes = _shapes(setting, owner, keys, values, torch.float32)
             own = q.new_zeros(nbytes(*shapes), dtype=torch.uint8)
-            gradient.add(setting.plan(rank, owner), k, v, *unpacked(own, *shapes))
+            gradient.add(setting.plan(rank, owner), keys, values, *unpacked(own, *shapes))
             if arriving is not None:  # those of the ranks that had the keys before
                 arriving[0].wait()
                 own.view(torch.float32).add_(arriving[1].view(torch.float32))
             if step == 0:
                 home = own
             elif step < hops:
-                following = _shapes(setting, (owner - 1) % world, k, v, torch.float32)
+                following = _shapes(setting, (owner - 1) % world, keys, values, torch.float32)
                 sums = q.new_empty(nbytes(*following), dtype=torch.uint8)
                 arriving = (wire.begin({(rank + 1) % world: own}, {(rank - 1) % world: sums}), sums, own)
             else:
@@ -79,14 +79,11 @@ def ring_backward(wire: Wire, setting: Setting, saved: Saved, dout: Any, dlse: A
                 wire.begin({owner: own}, {(rank + step) % world: sums}).wait()
                 home.view(torch.float32).add_(sums.view(torch.float32))
         else:
-            gradient.add(setting.plan(rank, owner), k, v, None, None)
-        if step < hops:
-            transfer.wait()
-            held = coming
+            gradient.add(setting.plan(rank, owner), keys, values, None, None)
     dk = dv = None
     if needs.kv:
-        dk, dv = unpacked(home, *_shapes(setting, rank, saved.k, saved.v, torch.float32))
-        dk, dv = dk.to(saved.k.dtype), dv.to(saved.v.dtype)
+        dk, dv = unpacked(home, *_shapes(setting, rank, k, v, torch.float32))
+        dk, dv = dk.to(k.dtype), dv.to(v.dtype)
     dsinks = gradient_of_sinks(sinks, lse, delta).to(sinks.dtype) if needs.sinks else None
     return gradient.result(), dk, dv, dsinks
 

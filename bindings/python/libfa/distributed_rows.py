@@ -6,6 +6,7 @@ band, which fa.h has as an offset (q_offset), a causal rule and a window.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from typing import Any, NamedTuple
 
@@ -269,9 +270,26 @@ def plan(
 def hops(rows: Rows, keys: Rows, mask: Masking) -> int:
     """How far keys have to travel around the ring: to the last rank that attends any of them."""
     world = rows.world
+    if not rows.packed:
+        windowed = mask.left >= 0 or mask.right >= 0
+        return _hops_of_windows(rows, keys, mask) if windowed and rows.scheme == "contiguous" else world - 1
     for far in range(world - 1, 0, -1):
-        if not (rows.packed or mask.left >= 0 or mask.right >= 0) or any(
-            plan(rows, keys, mask, rank, (rank - far) % world, False) for rank in range(world)
-        ):
+        if any(plan(rows, keys, mask, rank, (rank - far) % world, False) for rank in range(world)):
             return far
     return 0
+
+
+def _hops_of_windows(rows: Rows, keys: Rows, mask: Masking) -> int:
+    """hops() of contiguous rows: the owners of the keys of each rank follow each other."""
+    world, shift = rows.world, _shift(rows, keys, mask, 0)
+    ends = [_bounds(keys.total, world, owner)[1] for owner in range(world)]
+    most = 0
+    for rank in range(world):
+        begin, end = _bounds(rows.total, world, rank)
+        lowest = max(begin + shift - mask.left, 0) if mask.left >= 0 else 0
+        after = 0 if mask.causal else mask.right
+        highest = min(end - 1 + shift + after, keys.total - 1) if after >= 0 else keys.total - 1
+        if begin < end and lowest <= highest:
+            first, last = bisect.bisect_right(ends, lowest), bisect.bisect_right(ends, highest)
+            most = max(most, rank - first, world - (max(first, rank + 1) - rank) if last > rank else 0)
+    return most

@@ -324,6 +324,17 @@ def a_window_ends_the_ring_early():
     with D.count_bytes() as counted:
         D.ring_attention(*leaves, causal=True, window=(8, 0))
     assert counted.sent == 2 * 8 * 2 * 32 * 4
+    dealing = D.distributed_rows
+    for n, m, causal, left, right in itertools.product(
+        (8, 29), (13, 40), ("", "bottom_right", "top_left"), (-1, 0, 5), (-1, 0, 3)
+    ):
+        for ranks in (2, 5, 8):
+            of_q, of_k = (dealing.Rows((x,), "contiguous", ranks, False) for x in (n, m))
+            mask = dealing.Masking(causal, left, right)
+            far = max(
+                (i - j) % ranks for i in range(ranks) for j in range(ranks) if dealing.plan(of_q, of_k, mask, i, j, False)
+            )
+            assert dealing.hops(of_q, of_k, mask) == far or (left < 0 and right < 0), (n, m, ranks, mask)
 
 
 @case
