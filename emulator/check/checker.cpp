@@ -79,6 +79,8 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
       return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
     case Class::fence:
       return global_.fence({&warp, agent_of(warp), 0, pc, false, &instruction, nullptr, &what}, mask);
+    case Class::dependency_wait:
+      return global_.waits_for_prerequisites(agent_of(warp));
     case Class::mbarrier_init_fence:
       return mbarriers_.fence(agent_of(warp));
     case Class::tensor_fence_before:

@@ -54,6 +54,7 @@ Classified classify(const ptx::Module &module, const ptx::Function &function, co
   if (opcode.name == "fence" && opcode.has("mbarrier_init")) return {Class::mbarrier_init_fence};
   if (opcode.name == "fence" && opcode.has("tensormap::generic")) return {Class::map_fence};
   if (opcode.name == "fence" && !opcode.has("proxy")) return {Class::fence};
+  if (opcode.name == "griddepcontrol" && opcode.has("wait")) return {Class::dependency_wait};
   if (opcode.name == "tcgen05") return tensor_class(opcode);
   if (opcode.name == "wgmma") {
     if (opcode.has("mma_async")) return {Class::wgmma};

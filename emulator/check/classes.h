@@ -27,7 +27,8 @@ enum class Class : uint8_t {
   strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
   fence,          // fence.acq_rel, fence.sc, membar
   mbarrier_init_fence,
-  map_fence,  // fence.proxy.tensormap
+  map_fence,        // fence.proxy.tensormap
+  dependency_wait,  // griddepcontrol.wait
 };
 
 /// Whether it makes an mbarrier (init), or ends one (inval).

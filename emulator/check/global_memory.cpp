@@ -59,7 +59,7 @@ void GlobalShadow::Page::refine() {
     const uint32_t offset = static_cast<uint32_t>(i % parts) * granule;
     const auto narrow = [&](GlobalEpoch &epoch) {
       if (epoch.share == whole_cell) return;
-      epoch.lane = static_cast<uint8_t>(epoch.lane + (offset >> epoch.share));
+      epoch.lane = static_cast<uint8_t>((epoch.lane + (offset >> epoch.share)) & 31);
       if (granule <= 1u << epoch.share) epoch.share = whole_cell;
     };
     finer[i] = cells[i / parts];
@@ -104,6 +104,22 @@ void GlobalMemory::begin(const Cluster &cluster) {
   known_ = {};
   fences_.clear();
   maps_.clear();
+  dependent_ = cluster.ctas[0].launch->prerequisites != nullptr;
+  waited_.assign(dependent_ ? warps_per_cta_ * cluster.ctas.size() : 0, false);
+  waits_.clear();
+}
+
+void GlobalMemory::waits_for_prerequisites(uint32_t agent) {
+  if (!dependent_ || waited_[agent]) return;
+  waited_[agent] = true;
+  waits_.emplace_back(agent, clocks_.now(agent));
+}
+
+bool GlobalMemory::is_early(uint32_t agent) {
+  if (waited_[agent]) return false;
+  for (const auto &[other, clock] : waits_)
+    if (clocks_.reaches(agent, other, clock)) waited_[agent] = true;
+  return !waited_[agent];
 }
 
 void GlobalMemory::acquire(const Accessor &who, uint64_t flag) {
@@ -213,13 +229,14 @@ void GlobalMemory::access_alone(const Accessor &who, const Access &access, Globa
   }
 }
 
-GlobalEpoch GlobalMemory::now(const Accessor &who) const {
+GlobalEpoch GlobalMemory::now(const Accessor &who) {
   return {cluster_,
           clock_,
           clocks_.now(who.agent),
           who.pc,
           static_cast<uint16_t>(who.agent),
-          static_cast<uint8_t>(who.lane),
+          static_cast<uint8_t>(who.lane & 31),
+          dependent_ && is_early(who.agent),
           static_cast<uint8_t>(static_cast<uint8_t>(who.what->scope) & 3),
           who.access->async_proxy,
           who.access->kind == AccessKind::async_issue_write,
@@ -302,6 +319,7 @@ void GlobalMemory::read(const Accessor &who, GlobalCell &cell, uint64_t address)
   for (GlobalEpoch &slot : cell.reads) {
     bool own = slot.cluster == cluster_ && slot.agent == epoch.agent && slot.lane == epoch.lane;
     if (!own && !knows(who, slot)) continue;
+    epoch.early |= own && slot.early;
     slot = epoch;
     return;
   }

@@ -23,7 +23,8 @@ struct GlobalEpoch {
   uint32_t clock = 0;
   uint32_t pc = 0;
   uint16_t agent = 0;
-  uint8_t lane = 0;
+  uint8_t lane : 5 = 0;
+  uint8_t early : 1 = false;    // of a dependent, before it has waited for the launches before
   uint8_t scope : 2 = 0;        // Scope of a strong access
   uint8_t async : 1 = false;    // of the async proxy
   uint8_t pending : 1 = false;  // a write in flight
@@ -138,6 +139,8 @@ class GlobalMemory {
   /// fence.proxy.tensormap; and a tensor map of global memory that a copy goes by.
   void map_fence(uint32_t agent);
   void use_map(const Accessor &who);
+  /// griddepcontrol.wait; its warp, and all that learn of it, then are behind the launches before.
+  void waits_for_prerequisites(uint32_t agent);
 
  private:
   /// A block's relaxed reads since its last fence, and what its last fence releases.
@@ -156,7 +159,8 @@ class GlobalMemory {
   bool access_together(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes,
                        GlobalShadow::Held &held);
   void access_alone(const Accessor &who, const Access &access, GlobalShadow::Held &held);
-  GlobalEpoch now(const Accessor &who) const;
+  GlobalEpoch now(const Accessor &who);
+  bool is_early(uint32_t agent);
   void acquire(const Accessor &who, uint64_t flag);
   void release(const Accessor &who, uint32_t mask, uint64_t flag);
   Scope least_scope(const GlobalEpoch &other, uint32_t agent) const;
@@ -178,6 +182,9 @@ class GlobalMemory {
   uint32_t warps_per_cta_ = 1;
   ClusterKnowledge known_;
   std::unordered_map<uint32_t, Fences> fences_;       // by block
+  bool dependent_ = false;                            // it may run beside the launches before
+  std::vector<bool> waited_;                          // by agent, of a dependent
+  std::vector<std::pair<uint32_t, uint32_t>> waits_;  // agents, and their clocks then
   std::unordered_map<uint32_t, ClusterClocks> maps_;  // changes of tensor maps that a block sees
 };
 

@@ -36,7 +36,9 @@ bool GlobalMemory::quick_read(const Clocks::View &view, const GlobalEpoch &now, 
       if (of_warp && slot.share != now.share) return false;  // some of the lanes may be the same
       continue;
     }
+    const bool early = own && slot.early;
     slot = now;
+    slot.early |= early;
     return true;
   }
   return true;

@@ -27,7 +27,7 @@ struct StreamRaces::Comparison {
   enum Verdict : uint8_t { unknown, ordered, unordered };
   const Known &mine;
   const Launch *launch;
-  std::vector<uint8_t> verdicts;  // by number
+  std::vector<uint8_t> verdicts[2];  // by number, [1] of accesses before griddepcontrol.wait
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, bool>, size_t> found;
   std::vector<Finding> findings;
 };
@@ -62,7 +62,8 @@ std::vector<Finding> StreamRaces::ends(StreamOperation operation, Footprint foot
     if (pages_waiting_ > most_pages_waiting) merge_all();
     return {};
   }
-  Comparison comparison{operations_.back(), launch, std::vector<uint8_t>(operations_.size()), {}, {}};
+  const std::vector<uint8_t> none(operations_.size());
+  Comparison comparison{operations_.back(), launch, {none, none}, {}, {}};
   merge(static_cast<uint32_t>(merged_++), &comparison);
   pages_waiting_ = 0;
   return std::move(comparison.findings);
@@ -120,7 +121,7 @@ void StreamRaces::touch(Cell &cell, uint64_t address, const Mark &mark, bool wri
                         Comparison *comparison) {
   const auto compare = [&](const Mark &other, bool other_writes) {
     if (!comparison || other.operation == 0 || other.operation == mark.operation) return true;
-    if ((mark.strong && other.strong) || in_order(other.operation - 1, *comparison)) return true;
+    if ((mark.strong && other.strong) || in_order(other.operation - 1, *comparison, epoch && epoch->early)) return true;
     if (writes || other_writes) conflict(*comparison, address, mark, writes, epoch, other, other_writes);
     return false;
   };
@@ -138,12 +139,16 @@ void StreamRaces::touch(Cell &cell, uint64_t address, const Mark &mark, bool wri
 }
 
 /// Whether another one that has ended comes before, or cannot be said not to.
-bool StreamRaces::in_order(uint32_t number, Comparison &comparison) const {
-  uint8_t &verdict = comparison.verdicts[number];
+bool StreamRaces::in_order(uint32_t number, Comparison &comparison, bool early) const {
+  uint8_t &verdict = comparison.verdicts[early][number];
   if (verdict != Comparison::unknown) return verdict == Comparison::ordered;
   const Known &other = operations_[number], &mine = comparison.mine;
   const StreamOperation &a = other.operation, &b = mine.operation;
-  const bool ordered = covers(b.known, a.timeline, a.number) || covers(a.known, b.timeline, b.number) ||
+  const auto behind = [](const StreamOperation &one, const StreamOperation &before, bool waited) {
+    const StreamClock &known = waited && !one.waited.empty() ? one.waited : one.known;
+    return covers(known, before.timeline, before.number);
+  };
+  const bool ordered = behind(b, a, !early) || behind(a, b, true) ||
                        // The host may have seen what one wrote before it handed the other one over.
                        (a.tells_host && b.handed_over > a.began) || (b.tells_host && a.handed_over > b.began) ||
                        // One may have waited for the other one's flag.
@@ -197,7 +202,9 @@ void StreamRaces::conflict(Comparison &comparison, uint64_t address, const Mark 
   } else {
     finding.other = "an operation of the driver";
   }
-  first.message += ", and no event, wait or edge of a graph orders them";
+  first.message += epoch && epoch->early && !self.waited.empty()
+                       ? ", before griddepcontrol.wait"
+                       : ", and no event, wait or edge of a graph orders them";
   if (!launch) {
     first.source = self.name;
     finding.lines.insert(0);

@@ -32,6 +32,7 @@ inline bool covers(const StreamClock &known, uint32_t timeline, uint32_t number)
 
 struct StreamOperation {
   StreamClock known;                       // what comes before
+  StreamClock waited;                      // ... behind griddepcontrol.wait; empty: the same
   uint32_t timeline = 0, number = 0;       // its place; numbers begin with 1
   uint64_t handed_over = 0, began = 0;     // by one count
   std::string name;                        // "launch 3 (scale(float*)) in stream 5"
@@ -77,7 +78,7 @@ class StreamRaces {
   void merge(uint32_t number, Comparison *comparison);
   void touch(Cell &cell, uint64_t address, const Mark &mark, bool writes, const GlobalEpoch *epoch,
              Comparison *comparison);
-  bool in_order(uint32_t other, Comparison &comparison) const;
+  bool in_order(uint32_t other, Comparison &comparison, bool early) const;
   void conflict(Comparison &comparison, uint64_t address, const Mark &mine, bool writes, const GlobalEpoch *epoch,
                 const Mark &other, bool other_writes) const;
 

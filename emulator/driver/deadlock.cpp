@@ -41,7 +41,7 @@ void Queue::begin_launch(Operation &operation, Launch &launch, Room &room) {
   if (operation.prerequisite) launch.prerequisites = [done = operation.prerequisite] { return done->done.load(); };
   launch.triggered = [this, &operation] {
     std::lock_guard held(mutex_);
-    if (operation.trigger) finish(*operation.trigger);
+    trigger(operation);
   };
 }
 

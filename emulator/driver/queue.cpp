@@ -130,11 +130,19 @@ void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
   operation->body = nullptr;
   operation->ready = nullptr;
   operation->after.clear();
-  operation->prerequisite = nullptr;
   if (operation->number) ended_[operation->timeline] = operation->number;
-  if (operation->trigger) finish(*operation->trigger);
+  trigger(*operation);
+  operation->prerequisite = nullptr;
   std::erase(running_, operation);
   finish(*operation);
+}
+
+/// A kernel lets its dependents start: they are behind what it has waited for itself.
+void Queue::trigger(Operation &operation) {
+  if (!operation.trigger || operation.trigger->done) return;
+  if (compares_ && operation.prerequisite && operation.prerequisite->done)
+    learn(operation.trigger->known, *operation.prerequisite);
+  finish(*operation.trigger);
 }
 
 void Queue::finish(Operation &operation) {
@@ -258,7 +266,7 @@ std::vector<Finding> Queue::compare(const Operation &operation, bool waits, chec
   {
     std::lock_guard lock(mutex_);
     self.known = operation.known;
-    if (waits && operation.prerequisite) learn(self.known, *operation.prerequisite);
+    if (waits && operation.prerequisite) self.waited = self.known, learn(self.waited, *operation.prerequisite);
     self.timeline = operation.timeline;
     self.number = operation.number;
     self.handed_over = operation.handed_over;

@@ -96,6 +96,7 @@ class Queue {
   bool is_awaited() const;
   bool is_alone() const;
   void begin_order(Operation &operation);
+  void trigger(Operation &operation);
   void end_wait();
   static Wanted needed_for(const std::vector<Done> &operations);
   /// A process that forks takes the queue along, but not its threads.

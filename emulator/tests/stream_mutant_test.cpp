@@ -3,157 +3,12 @@
 #include <atomic>
 #include <thread>
 
-#include "driver/cuda_structs.h"
-#include "mutant.h"
+#include "stream_kernels.h"
 
 namespace {
 
-using emulated::Array;
-using emulated::call;
+using namespace stream_test;
 using emulated::expect_report;
-
-/// Kernels of a block of 32 threads: write[i] = i; read: copies to + 1024 bytes of its second parameter; count: adds to
-/// a word; hand_over: write, then a flag; take: waits for it, then read; scratch: a word that each thread stores and
-/// loads, and a count of the block in front of it; late: a dependent that does not wait.
-const char *const kernels = R"(
-.version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry write(.param .u64 words, .param .u64 other) {
-  .reg .b32 %r<4>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [words];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-  griddepcontrol.launch_dependents;
-  ret;
-}
-.visible .entry read(.param .u64 words, .param .u64 other) {
-  .reg .b32 %r<4>; .reg .b64 %rd<6>;
-  ld.param.u64 %rd1, [words];
-  ld.param.u64 %rd4, [other];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  add.s64 %rd5, %rd4, %rd2;
-  griddepcontrol.wait;
-  ld.global.u32 %r2, [%rd3];
-  st.global.u32 [%rd5+1024], %r2;
-  ret;
-}
-.visible .entry late(.param .u64 words, .param .u64 other) {
-  .reg .b32 %r<4>; .reg .b64 %rd<6>;
-  ld.param.u64 %rd1, [words];
-  ld.param.u64 %rd4, [other];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  add.s64 %rd5, %rd4, %rd2;
-  ld.global.u32 %r2, [%rd3];
-  st.global.u32 [%rd5+1024], %r2;
-  ret;
-}
-.visible .entry count(.param .u64 words, .param .u64 other) {
-  .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [words];
-  red.global.add.u32 [%rd1], 1;
-  ret;
-}
-.visible .entry hand_over(.param .u64 words, .param .u64 other) {
-  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<6>;
-  ld.param.u64 %rd1, [words];
-  ld.param.u64 %rd4, [other];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-  bar.sync 0;
-  setp.eq.u32 %p1, %r1, 0;
-  @%p1 st.release.gpu.global.u32 [%rd4], 1;
-  ret;
-}
-.visible .entry take(.param .u64 words, .param .u64 other) {
-  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<6>;
-  ld.param.u64 %rd1, [words];
-  ld.param.u64 %rd4, [other];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  add.s64 %rd5, %rd4, %rd2;
-again:
-  ld.acquire.gpu.global.u32 %r2, [%rd4];
-  setp.eq.u32 %p1, %r2, 0;
-  @%p1 bra again;
-  ld.global.u32 %r2, [%rd3];
-  st.global.u32 [%rd5+1024], %r2;
-  ret;
-}
-.visible .entry scratch(.param .u64 words, .param .u64 other) {
-  .reg .b32 %r<4>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [words];
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %rd2, %r1, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3+4], %r1;
-  ld.global.u32 %r2, [%rd3+4];
-  membar.gl;
-  atom.global.add.u32 %r3, [%rd1], 1;
-  ret;
-}
-)";
-
-struct Stream {
-  explicit Stream(unsigned flags = CU_STREAM_NON_BLOCKING) { call("cuStreamCreate", &handle, flags); }
-  CUstream handle = nullptr;
-};
-
-/// The process of a test: two streams, 1024 words that they touch, and as many apart.
-struct Setting {
-  Setting() {
-    emulated::start();
-    call("cuModuleLoadData", &module, static_cast<const void *>(kernels));
-  }
-  void launch(const char *name, const Stream &stream, uint64_t first, uint64_t second = 0,
-              bool dependent = false) const {
-    CUfunction function = nullptr;
-    call("cuModuleGetFunction", &function, module, name);
-    void *parameters[] = {&first, &second};
-    CudaLaunchAttribute attribute{};
-    attribute.id = 6;  // programmatic stream serialisation
-    attribute.value.number = 1;
-    CudaLaunchConfig config{};
-    config.grid[0] = config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
-    config.block[0] = 32;
-    config.stream = stream.handle;
-    config.attributes = &attribute;
-    config.attribute_count = dependent;
-    call("cuLaunchKernelEx", static_cast<const CudaLaunchConfig *>(&config), function, static_cast<void **>(parameters),
-         static_cast<void **>(nullptr));
-  }
-  void wait_for(const Stream &from, const Stream &to) const {
-    CUevent event = nullptr;
-    call("cuEventCreate", &event, 0u);
-    call("cuEventRecord", event, from.handle);
-    call("cuStreamWaitEvent", to.handle, event, 0u);
-  }
-
-  CUmodule module = nullptr;
-  Stream a, b;
-  Array<unsigned> words{std::vector<unsigned>(1024)}, others{std::vector<unsigned>(1024)};
-  uint64_t at = words.address, apart = others.address;
-};
-
-/// The report of what f does with it.
-template <class F>
-std::string report_of(F f) {
-  return emulated::reported([&] {
-    emulated::start();
-    Setting setting;
-    f(setting);
-    call("cuCtxSynchronize");
-  });
-}
 
 const std::string race = "stream-race): launch ";
 
@@ -376,6 +231,31 @@ TEST(StreamOrder, ADependentThatDoesNotWait) {
                 race);
 }
 
+TEST(StreamOrder, ADependentThatReadsBeforeItWaits) {
+  expect_report(report_of([](Setting &s) {
+                  s.launch("write", s.a, s.at);
+                  s.launch("early", s.a, s.at, s.apart, true);
+                }),
+                "(st.global.u32), before griddepcontrol.wait");
+}
+/// What it reads before comes from a launch that its primary has waited for.
+TEST(StreamOrder, CleanTwinOfADependentOfADependent) {
+  EXPECT_EQ(report_of([](Setting &s) {
+              s.launch("write", s.a, s.at);
+              s.launch("wait_first", s.a, s.apart, 0, true);
+              s.launch("early", s.a, s.at, s.apart, true);
+            }),
+            "");
+}
+/// One warp waits, and the others at a barrier behind it.
+TEST(StreamOrder, CleanTwinOfABarrierBehindTheWait) {
+  EXPECT_EQ(report_of([](Setting &s) {
+              s.launch("write", s.a, s.at);
+              s.launch("barrier", s.a, s.at, s.apart, true, 64);
+            }),
+            "");
+}
+
 /// Memory in the order of a stream, which another one uses.
 std::string in_stream_order(bool behind_allocation, bool before_free) {
   return report_of([&](Setting &s) {
@@ -399,7 +279,8 @@ TEST(StreamOrder, AllocatedInAnotherStream) {
                 "which cuMemAllocAsync in stream|stream-race): cuMemAllocAsync in stream");
 }
 TEST(StreamOrder, FreedInAnotherStream) {
-  expect_report(in_stream_order(true, false), "stream-race): cuMemFreeAsync in stream|which cuMemFreeAsync in stream|illegal address");
+  expect_report(in_stream_order(true, false),
+                "stream-race): cuMemFreeAsync in stream|which cuMemFreeAsync in stream|illegal address");
 }
 
 }  // namespace
