@@ -4,6 +4,7 @@
 
 #include "collective/backward_tile_scheduler.cuh"
 #include "common/ptx.cuh"
+#include "common/quad.cuh"
 #include "common/unroll.cuh"
 
 namespace fa::kernels {
@@ -14,15 +15,8 @@ constexpr bool adds_quads = this_arch.number >= 90;
 constexpr int block_rows = 16, block_columns = 8, block_sums = block_rows * block_columns;
 
 /// The place of a lane's number e in its block of sums.
-__device__ inline int sum_place(int lane, int e) {
+__device__ inline int dq_place(int lane, int e) {
   return adds_quads ? lane * 4 + e : e * 32 + lane;
-}
-
-/// The place of an element of dq in BackwardParams::dq_accum, from row 0 of its sequence and head on.
-__device__ inline int64_t dq_place(const BackwardParams &p, int row, int column) {
-  const int lane = row % 8 * 4 + column % block_columns / 2, e = row / 8 % 2 * 2 + column % 2;
-  return int64_t(row / block_rows) * block_rows * p.dq_columns + column / block_columns * block_sums +
-         sum_place(lane, e);
 }
 
 /// Adds a lane's numbers of a block; sums: where its number 0 is.
@@ -34,6 +28,22 @@ __device__ inline void add_block(float *sums, const Accumulator &x) {
   } else {
     unroll<4>([&](int e) {
       asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(sums + e * 32), "f"(x.x[e]) : "memory");
+    });
+  }
+}
+
+/// Eight sums of a block, those of lanes 2 n and 2 n + 1: four columns of row n / 2, and of the eighth row after it.
+__device__ inline void load_block(Quad (&quad)[2], const float *sums, int n) {
+  if constexpr (adds_quads) {
+    unroll<2>([&](int lane) {
+      const float4 x = *reinterpret_cast<const float4 *>(sums + dq_place(2 * n + lane, 0));
+      quad[0].x[2 * lane] = x.x, quad[0].x[2 * lane + 1] = x.y;
+      quad[1].x[2 * lane] = x.z, quad[1].x[2 * lane + 1] = x.w;
+    });
+  } else {
+    unroll<4>([&](int e) {
+      const float2 x = *reinterpret_cast<const float2 *>(sums + dq_place(2 * n, e));
+      quad[e / 2].x[e % 2] = x.x, quad[e / 2].x[2 + e % 2] = x.y;
     });
   }
 }

@@ -122,23 +122,6 @@ __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s,
   return sum;
 }
 
-/// A thread's eight sums of a block, those of two neighbouring lanes of the blocks that have added to it (sum_place):
-/// four columns of a row, and of the eighth row after it.
-__device__ inline void load_sums(Quad (&quad)[2], const float *block, int thread) {
-  if constexpr (adds_quads) {
-    unroll<2>([&](int lane) {
-      const float4 x = reinterpret_cast<const float4 *>(block)[2 * thread + lane];
-      quad[0].x[2 * lane] = x.x, quad[0].x[2 * lane + 1] = x.y;
-      quad[1].x[2 * lane] = x.z, quad[1].x[2 * lane + 1] = x.w;
-    });
-  } else {
-    unroll<4>([&](int e) {
-      const float2 x = reinterpret_cast<const float2 *>(block + e * 32)[thread];
-      quad[e / 2].x[e % 2] = x.x, quad[e / 2].x[2 + e % 2] = x.y;
-    });
-  }
-}
-
 /// Clears the sums of dq of stats_block rows, and the counters of blocks that have added to them.
 __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row) {
   auto *sums = reinterpret_cast<float4 *>(p.dq_accum + first_row * p.dq_columns);
@@ -209,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
     const int column = block % column_blocks * block_columns + place % 2 * 4;
     if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
     Quad quad[2];  // of this row, and of the eighth one after it
-    delta::load_sums(quad, sums + block * block_sums, place);
+    load_block(quad, sums + block * block_sums, place);
     unroll<2>([&](int half) {
       const int own = row + half * block_rows / 2;
       if (w.first_row + own >= w.rows) return;

@@ -79,7 +79,7 @@ class DqAccumulator {
     }
     const int thread = B::thread(), warp = thread / 32;
     float *const to = shared.state->dq_semaphore.to + first_row(warp) * B::dim + first_column(warp) * block_rows +
-                      sum_place(thread % 32, 0);
+                      dq_place(thread % 32, 0);
     unroll<Part::row_blocks>([&](int i) {
       unroll<Part::columns / 8>(
           [&](int j) { add_block(to + i * block_rows * B::dim + j * block_sums, sum.block[i][j]); });

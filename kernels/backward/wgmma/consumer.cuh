@@ -130,7 +130,7 @@ class Consumer : private StepScores<B> {
   __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
     const int first_row = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
     const int first_column = B::dim == 64 ? 0 : 64 * group_;
-    const uint32_t to = shared_.dq() + (first_row * B::dim + first_column * block_rows + sum_place(lane(), 0)) * 4;
+    const uint32_t to = shared_.dq() + (first_row * B::dim + first_column * block_rows + dq_place(lane(), 0)) * 4;
     mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
     unroll<DqPart::column_blocks>([&](int j) {
       const Accumulator &x = dq.block[0][j];

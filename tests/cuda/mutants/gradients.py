@@ -106,7 +106,7 @@ GRADIENTS = [
     any_order("sums_begin_with_zeros", "backward/delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
     any_order("shown_to_all", KEYS_PASS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange again\n", "", RACE),
     any_order("exchanged_before_shown", KEYS_PASS, "if (keys) __syncwarp();", "", RACE + "|lane-race"),
-    any_order("place_of_a_sum", "collective/dq_accum.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
+    any_order("place_of_a_sum", "collective/dq_accum.cuh", "quad[e / 2].x[e % 2] = x.x", "quad[e % 2].x[e / 2] = x.x", OF_QUERIES, DELTA),
     any_order("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
     any_order("keys_that_do_not_exist", KEYS, "p.has_score_mod || partial ?", "p.has_score_mod ?", NAN),
     any_order("a_head_of_sums", TURNS, "at.head * p.stats_rows + at.tile", "at.tile", OF_QUERIES),
