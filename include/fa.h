@@ -167,6 +167,30 @@
  * GPUs read all of them, and a v of another type than k, in calls with any other feature [F310].
  *
  *
+ * ROTATED KEYS AND VALUES
+ *
+ * Codes with a common scale lose the small numbers of a row to the few channels that are far larger. A Hadamard matrix spreads
+ * these over all channels. Under FA_FLAG_HADAMARD_K fa_append rotates keys, and under FA_FLAG_HADAMARD_V values, on their way into a
+ * cache of any type. Each n consecutive elements x of a row become
+ *
+ *   H x / sqrt(n)              in f32, where n is the largest power of 2 that divides the row's number of elements [F305]
+ *   H[i][j] = -1 or 1          -1 where i & j has an odd number of bits that are 1 (Sylvester's matrix; n = 1: no rotation)
+ *
+ * A row of keys has head_dim elements, or those before head_dim_rope: k_rope is left as it is [F306]. The rotary embedding comes before the
+ * rotation; rounding, codes and computed scales come after it [F307].
+ *
+ * fa_forward of the same op reads such a cache. It rotates queries as keys are, which changes no score, and each row of the result
+ * back, as the matrix is its own inverse: out, lse and all else are those of the unrotated keys and values within the bounds of
+ * docs/precision.md [F308]. q_out of fa_append is not rotated by H, and results of fa_forward are merged as any others [F309].
+ * What F25 demands of q, k and v, it demands of the rotated ones, too; the type of q holds rotated queries, and that of the cache
+ * rotated keys and values. A NaN or an infinity in a row is one in all n elements of its block [F311]. F18 and F24 hold for the
+ * numbers of the cache: one of those that is NaN or infinite reaches n columns of out [F312].
+ *
+ * Values that are a part of the keys are rotated with these: both flags are needed then, and the same n. Else fa_forward refuses a v
+ * within the memory of k, or one that begins within a block [F313], and fa_append keys that hold the values, where FA_FLAG_HADAMARD_V is
+ * set [F314]. fa_backward refuses both flags [F315].
+ *
+ *
  * KEYS IN TWO PARTS
  *
  * Caches of latent attention (DeepSeek's MLA) hold the last elements of a key, which carry the rotary embedding, in a wider type than
@@ -468,7 +492,9 @@ enum {
   FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: not on batch, padding or
                                     neighbours [F77], nor on how many queries the call holds (prefill and decode
                                     agree) [F78]. dq, dk and dv of a sequence do not depend on other sequences [F186] */
-  FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
+  FA_FLAG_BIAS_BEFORE_SOFTCAP = 4, /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
+  FA_FLAG_HADAMARD_K = 8,          /* fa_append rotates k by a Hadamard matrix, fa_forward q */
+  FA_FLAG_HADAMARD_V = 16          /* fa_append rotates v by a Hadamard matrix, fa_forward out back */
 };
 
 /* fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents. */

@@ -9,6 +9,7 @@
 
 #include "reference/codes.h"
 #include "reference/gpu.h"
+#include "reference/hadamard.h"
 #include "reference/number.h"
 #include "reference/run.h"
 
@@ -88,11 +89,19 @@ ExpectedCodes::Factor factor_of(const fa_tensor &t, Place place, int64_t h, int6
   return factor;
 }
 
-/// Elements of a row as it goes from one tensor to another.
+/// Elements of a row as it goes from one tensor to another. block: elements that are rotated together in the end; 1:
+/// none are.
 class Row {
  public:
-  Row(const fa_append_args &args, const fa_tensor &from, Place source, const fa_tensor &to, Place place)
-      : a_(args), from_(from), to_(to), source_(source), place_(place) {}
+  Row(const fa_append_args &args, const fa_tensor &from, Place source, const fa_tensor &to, Place place,
+      int64_t block = 1)
+      : a_(args), from_(from), to_(to), source_(source), place_(place), block_(block) {}
+
+  /// Element d as it is stored.
+  ExpectedAppend::Element stored(int64_t h, int64_t d, bool has_positions, int64_t p) const {
+    if (block_ > 1) return rotated_in_block(h, d, has_positions, p);
+    return has_positions ? rotated(h, d, p) : plain(h, d);
+  }
 
   ExpectedAppend::Element plain(int64_t h, int64_t d) const {
     const char *const x = at(from_, source_.entry, source_.row, h, d);
@@ -108,15 +117,34 @@ class Row {
 
   /// Element d in f32, rotated or not.
   ExpectedCodes::Number in_f32(int64_t h, int64_t d, bool is_rotated, int64_t p) const {
-    if (!is_rotated || !has_pair(d)) {
+    if (block_ == 1 && (!is_rotated || !has_pair(d))) {
       const auto x = float(number(from_, source_.entry, source_.row, h, d));
       return {x, x};
     }
-    const ExpectedAppend::Element e = rotated(h, d, p);
+    const ExpectedAppend::Element e = stored(h, d, is_rotated, p);
     if (e.spread / 2 > largest(FA_F32)) return {0, 0, true};
     if (!std::isfinite(e.value)) return {float(e.value), float(e.value)};
     const double error = std::ldexp(e.spread, -24) + smallest(FA_F32);
     return {float(e.value - error), float(e.value + error)};
+  }
+
+  /// Element d, a sum of the elements of its block.
+  ExpectedAppend::Element rotated_in_block(int64_t h, int64_t d, bool has_positions, int64_t p) const {
+    const int64_t begin = d / block_ * block_;
+    ExpectedAppend::Element e = element(h, d);
+    double sizes = 0;
+    for (int64_t j = 0; j < block_; ++j) {
+      const bool in_pair = has_positions && has_pair(begin + j);
+      const ExpectedAppend::Element of = in_pair ? rotated(h, begin + j, p) : element(h, begin + j);
+      const double x = in_pair ? of.value : number(from_, source_.entry, source_.row, h, begin + j);
+      e.value += is_negative(d - begin, j) ? -x : x;
+      e.spread += in_pair ? of.spread + 0x1p-124 : 0;
+      sizes += std::fabs(x);
+    }
+    const double root = std::sqrt(double(block_));
+    e.value /= root;
+    e.spread = (e.spread + hadamard_steps(block_) * sizes) / root + std::ldexp(double(block_), -124);
+    return e;
   }
 
   /// Whether the rotation reaches element d.
@@ -152,11 +180,12 @@ class Row {
   const fa_append_args &a_;
   const fa_tensor &from_, &to_;
   Place source_, place_;
+  int64_t block_;
 };
 
 }  // namespace
 
-ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
+ExpectedAppend::ExpectedAppend(const fa_desc &desc, const fa_append_args &args) {
   const int64_t batch = args.cu_seqlens_new ? args.num_seqs : args.k.shape[0];
   const bool rotates = args.rotary_cos.data != nullptr;
   std::map<Place, std::pair<int64_t, int64_t>> last;  // the token that a place holds in the end
@@ -167,8 +196,7 @@ ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
   }
   const auto add = [&](const Row &row, const fa_tensor &to, bool rotated, int64_t position) {
     for (int64_t h = 0; h < to.shape[2]; ++h)
-      for (int64_t d = 0; d < to.shape[3]; ++d)
-        elements_.push_back(rotated ? row.rotated(h, d, position) : row.plain(h, d));
+      for (int64_t d = 0; d < to.shape[3]; ++d) elements_.push_back(row.stored(h, d, rotated, position));
   };
   for (const auto &[place, token] : last) {
     const Sequence s(args, token.first);
@@ -191,13 +219,14 @@ ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
     };
     const bool in_tail = args.k_rope.data && args.flags & FA_APPEND_ROTARY_TAIL;  // where pairs are
     const int64_t position = rotates ? s.position(false, token.second) : 0;
-    write(Row(args, args.k, source, args.k_cache, place), args.k_cache, args.k_scale, args.k_zero, rotates && !in_tail,
-          position);
+    write(Row(args, args.k, source, args.k_cache, place, hadamard_block_of_k(desc)), args.k_cache, args.k_scale,
+          args.k_zero, rotates && !in_tail, position);
     if (args.k_rope.data)
       write(Row(args, args.k_rope, source, args.k_rope_cache, place), args.k_rope_cache, {}, {}, rotates && in_tail,
             position);
     if (args.v.data)
-      write(Row(args, args.v, source, args.v_cache, place), args.v_cache, args.v_scale, args.v_zero, false, 0);
+      write(Row(args, args.v, source, args.v_cache, place, hadamard_block_of_v(desc)), args.v_cache, args.v_scale,
+            args.v_zero, false, 0);
   }
   for (int64_t b = 0; b < batch && args.q.data; ++b) {
     const Sequence s(args, b);

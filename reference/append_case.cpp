@@ -17,6 +17,9 @@ std::string word(const std::string &value) {
 std::string word(bool value) {
   return value ? "1" : "0";
 }
+std::string word(uint32_t value) {
+  return std::to_string(value);
+}
 std::string word(int32_t value) {
   return std::to_string(value);
 }
@@ -46,8 +49,9 @@ std::string to_text(const AppendCase &c) {
   FA_ALWAYS(b)
   FA_ALWAYS(sn)
   FA_ALWAYS(hkv)
-  FA_ALWAYS(d) FA_ADD(dv) FA_ADD(rope) FA_TYPE(k_rope_cache) FA_ALWAYS(rows) FA_TYPE(q) FA_TYPE(k) FA_TYPE(v)
-      FA_TYPE(cache) FA_TYPE(v_cache) FA_ADD(kscale) FA_ADD(vscale) FA_ADD(kzero) FA_ADD(vzero) FA_ADD(computed)
+  FA_ALWAYS(d)
+  FA_ADD(dv) FA_ADD(rope) FA_TYPE(k_rope_cache) FA_ALWAYS(rows) FA_TYPE(q) FA_TYPE(k) FA_TYPE(v) FA_TYPE(cache)
+      FA_TYPE(v_cache) FA_ADD(kscale) FA_ADD(vscale) FA_ADD(kzero) FA_ADD(vzero) FA_ADD(computed) FA_ADD(flags)
           FA_ADD(packed) FA_ADD(used) FA_ADD(lens) FA_ADD(leftpad) FA_ADD(batch_idx) FA_ADD(bounds) FA_ADD(keys_alone)
               FA_ADD(places) FA_ADD(page) FA_ADD(skipped) FA_ADD(repeated) FA_ADD(pairs) FA_ADD(interleaved)
                   FA_ADD(tail) FA_TYPE(table) FA_ADD(positions) FA_ADD(q_positions) FA_ADD(hq) FA_ADD(sq)

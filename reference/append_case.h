@@ -25,6 +25,7 @@ struct AppendCase {
   fa_dtype v_cache = FA_DTYPE_DEFAULT;                                                        // as cache
   std::string kscale, vscale, kzero, vzero;  // of quantised caches, as Case has them: "f32:bsh:4"
   bool computed = false;                     // they are written
+  uint32_t flags = 0;                        // FA_FLAG_HADAMARD_*
 
   bool packed = false, used = false, lens = false, leftpad = false, batch_idx = false, bounds = false;
   bool keys_alone = false;  // no v

@@ -61,6 +61,7 @@ AppendInstance::AppendInstance(const AppendCase &of, Guard guard) : c(of) {
   desc.head_dim_v = c.dv;
   desc.head_dim_rope = c.rope;
   desc.dtype_k_rope = c.k_rope_cache;
+  desc.flags = c.flags;
   desc.num_threads = c.threads;
   make_arrays(guard);
   make_inputs(guard);

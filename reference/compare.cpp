@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "reference/codes.h"
+#include "reference/hadamard.h"
 #include "reference/number.h"
 
 namespace reference {
@@ -31,10 +32,21 @@ double dequantised(fa_dtype dtype) {
   return codes_of(dtype) ? 4 : 0;
 }
 
+/// The error of a rotated query, whose elements may be rounded to its type, relative to its length.
+double rotated_query(const Case &c) {
+  const int64_t n = hadamard_block(c.flags & FA_FLAG_HADAMARD_K, c.d - c.rope);
+  return n == 1 ? 0 : hadamard_steps(n) * u32 + unit_roundoff(c.q);
+}
+
+/// Roundings of a result that is rotated back.
+double rotated_result(const Case &c) {
+  return hadamard_steps(hadamard_block(c.flags & FA_FLAG_HADAMARD_V, c.dim_v()));
+}
+
 /// The error of a score that is summed in f32 from exact products, and of the softcap's tanh.
 double score_error(const Case &c, const reference::Result &r, int64_t at) {
-  return (double(c.d) + 16 + dequantised(c.kv_type())) * u32 * r.score[size_t(at)] + r.lost[size_t(at)] +
-         8 * u32 * c.softcap;
+  const double each = (double(c.d) + 16 + dequantised(c.kv_type())) * u32 + rotated_query(c);
+  return each * r.score[size_t(at)] + r.lost[size_t(at)] + 8 * u32 * c.softcap;
 }
 
 /// The error, relative to the largest one, of a probability that is too small for the normal numbers of q's type. Those
@@ -55,7 +67,8 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
   const double moved = 2 * score_error(c, r, at), furthest = 2 * r.largest_v[element];
   // Weights that may be off by more than their own size: any mean of the values is possible.
   const double by_scores = moved < 1 ? std::min(std::expm1(moved) * r.mean_v[element], furthest) : furthest;
-  const double weights = (r.keys[size_t(at)] + 32 + dequantised(c.v_type())) * u32 + 3 * operand_roundoff(c.q);
+  const double steps = r.keys[size_t(at)] + 32 + dequantised(c.v_type()) + rotated_result(c);
+  const double weights = steps * u32 + 3 * operand_roundoff(c.q);
   // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
   const double underflow = r.keys[size_t(at)] * 0x1p-124 * std::max(1.0, r.largest_v[element]);
   return by_scores + weights * r.mean_v[element] + smallest_probability(c) * r.even_v[element] +
@@ -97,7 +110,8 @@ std::string compare(const Instance &instance, const Expected &expected, Errors *
           e.naive = std::max(e.naive, std::abs(expected.naive.out[element] - want));
           // One rounding of a probability and one of a score: in a small case luck alone can make naive better by that.
           const double by_lost = std::expm1(2 * std::min(r.lost[size_t(at)], 1.0)) * r.mean_v[element];
-          floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 * (1 + r.score[size_t(at)])) * r.mean_v[element] +
+          const double of_score = (4 * u32 + rotated_query(c)) * r.score[size_t(at)];
+          floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 + of_score) * r.mean_v[element] +
                                       std::min(r.lost[size_t(at)] < 1 ? by_lost : infinity, 2 * r.largest_v[element]) +
                                       smallest_probability(c) * r.even_v[element] + flushed_value(c));
         }

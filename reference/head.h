@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "reference/call.h"
+#include "reference/hadamard.h"
 
 namespace reference {
 
@@ -86,6 +88,11 @@ struct Head {
     head = query_head;
     q = dense<Real>(s.queries, call.dim(), [&](int64_t i) { return call.q(s, i, head); });
     q_length = lengths(q, s.queries, call.dim());
+    const int64_t keys_dim = call.dim() - call.desc.head_dim_rope;
+    if (block_of_k_ == 1) return;
+    for (int64_t i = 0; i < s.queries; ++i) rotate(&q[size_t(i * call.dim())], keys_dim, block_of_k_);
+    if constexpr (std::is_same_v<Real, float>)
+      for (Real &x : q) x = round_to(call.q_type(), x);
   }
 
   /// The products of a query with all keys.
@@ -118,10 +125,15 @@ struct Head {
     const Real alibi = Real(call.slope(s, head)) * Real(std::abs(call.query_position(s, i) - call.key_position(s, j)));
     const Real q_size = q_length[size_t(i)], k_size = k_length[size_t(j)];
     return {x - alibi, std::abs(scale) * q_size * k_size + std::abs(bias) + std::abs(alibi), true, 1 - t * t,
-            std::abs(scale) * lost(q_size + k_size)};
+            std::abs(scale) * (lost(q_size + k_size) + lost_in_rotation(k_size))};
   }
 
  private:
+  /// The error of a rotated query, each of whose elements may be rounded to q's type: near 0 by its smallest number.
+  Real lost_in_rotation(Real k_size) const {
+    return block_of_k_ == 1 ? 0 : 2 * std::sqrt(Real(call.dim())) * Real(smallest(call.q_type())) * k_size;
+  }
+
   /// The error of a product's small terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes
   /// its place; sizes is the sum of both rows' lengths.
   Real lost(Real sizes) const {
@@ -132,6 +144,7 @@ struct Head {
   }
 
   std::vector<Real> k_columns_;
+  const int64_t block_of_k_ = hadamard_block_of_k(call.desc);
 };
 
 }  // namespace reference

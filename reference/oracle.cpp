@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/hadamard.h"
 #include "reference/head.h"
 #include "reference/number.h"
 
@@ -104,9 +105,12 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   }
   for (int64_t d = 0; d < n; ++d)
     if (special[size_t(d)] != 0) sums.out[d] = std::isnan(l) ? l : special[size_t(d)];
+  const int64_t block = hadamard_block_of_v(h.call.desc);
+  rotate(sums.out, n, block);
+  for (double *sizes : {sums.mean_v, sums.largest_v, sums.even_v}) rotate(sizes, n, block, true);
 }
 
-/// The same in f32 with probabilities of q's type and an output of out's type.
+/// The same in f32 with probabilities, and rotated queries, of q's type and an output of out's type.
 void naive_row(const Head<float> &h, int64_t i, Result *r) {
   const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head);
   const float minus_infinity = -std::numeric_limits<float>::infinity();
@@ -133,6 +137,7 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
     const float p = reference::round_to(h.call.q_type(), weights[size_t(j)] / l), *values = h.v.data() + j * r->dim;
     for (size_t d = 0; d < out.size(); ++d) out[d] += p * values[d];
   }
+  rotate(out.data(), r->dim, hadamard_block_of_v(h.call.desc));
   for (int64_t d = 0; d < r->dim; ++d)
     r->out[size_t(at * r->dim + d)] = reference::round_to(h.call.out_type(), out[size_t(d)]);
 }

@@ -66,6 +66,17 @@ bool check_parts(const Attention &attention, const fa_append_args &args) {
       args.k_rope.data ? "k_rope" : "k_rope_cache");
 }
 
+/// Where keys hold the values, these are rotated as the keys are.
+bool check_rotation(const Attention &a, const fa_append_args &args) {
+  if (args.v.data || args.v_cache.data || !args.k.data || a.hadamard_v == 1 || a.hadamard_v == a.hadamard_k)
+    return true;
+  return refuse(
+      "args.v is absent, and values are a part of the keys then, but blocks of %lld elements of k are rotated, and of "
+      "%lld elements of v (1: none is); expected FA_FLAG_HADAMARD_K as well, and dimensions that the same powers of 2 "
+      "divide (desc.head_dim less desc.head_dim_rope, desc.head_dim_v)",
+      ll{a.hadamard_k}, ll{a.hadamard_v});
+}
+
 bool read_numbers(const fa_append_args &args, AppendCall *call) {
   call->stream = args.stream;
   call->computes_scales = args.flags & FA_APPEND_COMPUTE_SCALES;
@@ -88,8 +99,9 @@ bool read_args(const Attention &attention, const fa_append_args *args, Purpose p
   const fa_append_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
-  return check_places(*a) && check_parts(attention, *a) && read_numbers(*a, call) && check_rotary(*a) &&
-         read_arrays(*a, call) && read_tensors(attention, *a, purpose, call) && read_factors(*a, purpose, call) &&
+  return check_places(*a) && check_parts(attention, *a) && check_rotation(attention, *a) && read_numbers(*a, call) &&
+         check_rotary(*a) && read_arrays(*a, call) && read_tensors(attention, *a, purpose, call) &&
+         read_factors(*a, purpose, call) &&
          (purpose == Purpose::size || (read_workspace(*a, call) && check_overlap(*a, *call)));
 }
 

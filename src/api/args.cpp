@@ -1,13 +1,16 @@
 // fa_forward_args: its defaults, the combinations that are refused, and the order in which its fields are read.
 #include "api/args.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "api/fields.h"
 #include "api/overlap.h"
 #include "api/quantised.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
+#include "core/rotation.h"
 
 namespace fa::api {
 namespace {
@@ -55,6 +58,31 @@ bool check_rope(const ForwardCall &call, Purpose purpose) {
                 ll{call.attention->head_dim_rope}, ll{call.attention->head_dim_rope});
 }
 
+/// The element of a row of k at which values begin that are a part of the keys; -1 where they are not.
+int64_t begin_of_values(const ForwardCall &call) {
+  const View &k = call.k, &v = call.v;
+  if (!k || !v || k.dtype != v.dtype || !std::equal(k.stride, k.stride + 4, v.stride)) return -1;
+  const Unit unit = unit_of(k.dtype);
+  const int64_t step = k.stride[3] != 0 ? k.stride[3] : unit.bytes;
+  const auto bytes = static_cast<int64_t>(reinterpret_cast<intptr_t>(v.data) - reinterpret_cast<intptr_t>(k.data));
+  const int64_t element = bytes / step * (k.stride[3] != 0 ? 1 : unit.elements);
+  return bytes % step == 0 && element >= 0 && element < call.attention->head_dim_k() ? element : -1;
+}
+
+/// Values that are a part of the keys are rotated as these are.
+bool check_rotation(const ForwardCall &call, Purpose purpose) {
+  const Attention &a = *call.attention;
+  if (purpose == Purpose::size || !rotates(a)) return true;
+  const int64_t begin = begin_of_values(call);
+  if (begin < 0 || (a.hadamard_k == a.hadamard_v && begin % a.hadamard_k == 0)) return true;
+  return refuse(
+      "args.v is elements %lld .. %lld of args.k, but blocks of %lld elements of k are rotated, and of %lld elements "
+      "of v (1: none is); expected values that are rotated as their keys: FA_FLAG_HADAMARD_K and FA_FLAG_HADAMARD_V or "
+      "neither, and dimensions that the same powers of 2 divide (desc.head_dim less desc.head_dim_rope, "
+      "desc.head_dim_v)",
+      ll{begin}, ll{begin + a.head_dim_v - 1}, ll{a.hadamard_k}, ll{a.hadamard_v});
+}
+
 bool read_numbers(const fa_forward_args &args, ForwardCall *problem) {
   problem->num_splits = args.num_splits;
   problem->stream = args.stream;
@@ -72,7 +100,7 @@ bool read_args(const Attention &attention, const fa_forward_args *args, Purpose 
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
          read_tensors(attention, *a, purpose, problem) && check_rope(*problem, purpose) &&
-         read_factors(*a, purpose, problem) &&
+         check_rotation(*problem, purpose) && read_factors(*a, purpose, problem) &&
          (purpose == Purpose::size || (read_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 

@@ -9,6 +9,7 @@
 #include "api/struct_size.h"
 #include "api/tensors.h"
 #include "core/dtype.h"
+#include "core/rotation.h"
 
 namespace fa::api {
 namespace {
@@ -62,6 +63,10 @@ bool check_types(const Attention &a) {
   if (a.head_dim_rope != 0)
     return refuse("desc.head_dim_rope is %lld, but fa_backward does not support keys in two parts; expected 0",
                   ll{a.head_dim_rope});
+  if (rotates(a))
+    return refuse(
+        "desc.flags holds %s, but fa_backward does not support rotated keys and values; expected neither flag",
+        a.hadamard_k > 1 ? "FA_FLAG_HADAMARD_K" : "FA_FLAG_HADAMARD_V");
   if (a.v_dtype == a.kv_dtype) return true;
   return refuse("desc.dtype_v is %s, and desc.dtype_kv %s; fa_backward expects one type of k and v",
                 dtype_name(a.v_dtype), dtype_name(a.kv_dtype));

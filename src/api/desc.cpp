@@ -15,7 +15,8 @@ namespace {
 constexpr StructSizeRule<fa_desc> size_rule = {"fa_desc", offsetof(fa_desc, head_dim) + sizeof(fa_desc::head_dim),
                                                "call fa_desc_init"};
 
-constexpr uint32_t known_flags = FA_FLAG_NONDETERMINISTIC | FA_FLAG_BATCH_INVARIANT | FA_FLAG_BIAS_BEFORE_SOFTCAP;
+constexpr uint32_t known_flags = FA_FLAG_NONDETERMINISTIC | FA_FLAG_BATCH_INVARIANT | FA_FLAG_BIAS_BEFORE_SOFTCAP |
+                                 FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V;
 
 /// Positions are in (-2^32, 2^32): a window or chunk of this length reaches all of them, and sums cannot overflow.
 constexpr int64_t everything = int64_t{1} << 33;
@@ -92,6 +93,11 @@ bool check_flags(const fa_desc &d) {
   return true;
 }
 
+/// The elements of a rotated block of a row: the largest power of 2 that divides the row.
+int64_t block_of(int64_t dim) {
+  return dim & -dim;
+}
+
 void store(const fa_desc &d, Attention *a) {
   const auto window = [](int64_t side) { return side < 0 || side >= everything ? -1 : side; };
   a->device = d.device;
@@ -109,6 +115,8 @@ void store(const fa_desc &d, Attention *a) {
   a->nondeterministic = d.flags & FA_FLAG_NONDETERMINISTIC;
   a->batch_invariant = d.flags & FA_FLAG_BATCH_INVARIANT;
   a->bias_before_softcap = d.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  a->hadamard_k = d.flags & FA_FLAG_HADAMARD_K ? block_of(a->head_dim_k()) : 1;
+  a->hadamard_v = d.flags & FA_FLAG_HADAMARD_V ? block_of(a->head_dim_v) : 1;
   a->num_threads = d.num_threads;
   a->parallel_for = d.parallel_for;
   a->parallel_for_user = d.parallel_for_user;

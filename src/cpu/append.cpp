@@ -58,10 +58,11 @@ struct Columns {
   }
 };
 
-/// Rows of new tokens, or of queries, where they go, and how many pairs of a row are rotated.
+/// Rows of new tokens, or of queries, where they go, how many pairs of a row are rotated, and the elements of a block
+/// that is rotated after that (1: none).
 struct Stream {
   const View &from, &to;
-  int64_t dim, pairs;
+  int64_t dim, pairs, hadamard = 1;
 };
 
 /// Consecutive tokens that go to consecutive rows of the cache.
@@ -114,7 +115,8 @@ class Worker {
 
   void write_keys(const Run &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = c_.channels;
-    const Stream stream = {c_.k, c_.k_cache, c_.attention->head_dim_k(), c_.pairs_of_k()};
+    const Attention &a = *c_.attention;
+    const Stream stream = {c_.k, c_.k_cache, a.head_dim_k(), c_.pairs_of_k(), a.hadamard_k};
     if (is_quantised(c_.k_cache.dtype))
       return quantise(stream, {c_.k_scale, c_.k_zero, channels.k_scale, channels.k_zero}, run, t, i);
     write(stream, c_.k_cache.at(run.entry, run.row, 0), t, i, run.tokens);
@@ -127,7 +129,7 @@ class Worker {
 
   void write_values(const Run &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = c_.channels;
-    const Stream stream = {c_.v, c_.v_cache, c_.attention->head_dim_v, 0};
+    const Stream stream = {c_.v, c_.v_cache, c_.attention->head_dim_v, 0, c_.attention->hadamard_v};
     if (is_quantised(c_.v_cache.dtype))
       return quantise(stream, {c_.v_scale, c_.v_zero, channels.v_scale, channels.v_zero}, run, t, i);
     write(stream, c_.v_cache.at(run.entry, run.row, 0), t, i, run.tokens);
@@ -135,7 +137,7 @@ class Worker {
 
   /// A run's rows as codes.
   void quantise(const Stream &stream, const Factors &factors, const Run &run, const NewTokens &t, int64_t i) const {
-    const auto &[from, to, dim, pairs] = stream;
+    const auto &[from, to, dim, pairs, block] = stream;
     const int64_t first = c_.rotates_tail ? dim - 2 * pairs : 0;
     const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to.at(run.entry, run.row, 0),
                                                   run.tokens, c_.heads_kv);
@@ -146,9 +148,15 @@ class Worker {
     for (int64_t n = 0; n < run.tokens; n++) {
       const TokenCodes codes = {of_token(factors.scale, factors.scale_channels, n),
                                 of_token(factors.zero, factors.zero_channels, n), c_.computes_scales};
-      const TokenRotation rotation = pairs > 0 ? rotation_at(position_of(t, i + n)) : TokenRotation{};
-      kernels_.quantise_rows(rows_of(box, n), codes, rotation, first);
+      kernels_.quantise_rows(rows_of(box, n), codes, rotation_of(stream, t, i + n), first);
     }
+  }
+
+  /// How whole rows of new token i are rotated.
+  TokenRotation rotation_of(const Stream &stream, const NewTokens &t, int64_t i) const {
+    TokenRotation rotation = stream.pairs > 0 ? rotation_at(position_of(t, i)) : TokenRotation{};
+    rotation.hadamard = stream.hadamard;
+    return rotation;
   }
 
   /// The row of the rotary tables for new token i.
@@ -206,7 +214,8 @@ class Worker {
 
   /// Rows i .. i + tokens - 1 of a stream, their columns with pairs rotated.
   void write(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
-    const auto &[from, to, dim, pairs] = stream;
+    const auto &[from, to, dim, pairs, block] = stream;
+    if (block > 1) return write_rotated(stream, to_row, t, i, tokens);
     const bool of_q = &from == &c_.q;
     const int64_t heads = of_q ? c_.heads_q : c_.heads_kv, rotated = 2 * pairs;
     const int64_t first = c_.rotates_tail ? dim - rotated : 0;
@@ -220,6 +229,16 @@ class Worker {
     for (int64_t n = 0; n < tokens; n++) {
       const int64_t position = positions ? index_of(positions, t, i + n) : t.position + i + n;
       kernels_.rotate_rows(rows_of(box, n), rotation_at(position));
+    }
+  }
+
+  /// Rows of new tokens that are rotated as a whole.
+  void write_rotated(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
+    const auto &[from, to, dim, pairs, block] = stream;
+    const int64_t first = c_.rotates_tail ? dim - 2 * pairs : 0;
+    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to_row, tokens, c_.heads_kv);
+    for (int64_t n = 0; n < tokens; n++) {
+      kernels_.rotate_whole_rows(rows_of(box, n), rotation_of(stream, t, i + n), first);
     }
   }
 

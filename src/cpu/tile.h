@@ -94,9 +94,9 @@ struct Microkernel {
   /// Computes the rows' partial softmax over keys [begin, end).
   void (*compute_partial)(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
 
-  /// Computes keys [0, keys) and stores out and lse. False when out has no unit stride, or has an element that is not
-  /// finite, which a masked value may have caused: the caller must then compute the tile again. nullptr where a
-  /// microkernel has none.
+  /// Computes keys [0, keys) and stores out and lse. False when out has no unit stride, is rotated back, or has an
+  /// element that is not finite, which a masked value may have caused: the caller must then compute the tile again.
+  /// nullptr where a microkernel has none.
   bool (*compute_output)(const QueryTile &tile, int64_t keys, void *scratch);
 };
 
@@ -119,11 +119,13 @@ struct IsaKernels {
   /// Merges rows begin .. end - 1 of a call of fa_merge.
   void (*merge_parts)(const MergeCall &call, int64_t begin, int64_t end);
 
-  /// Write a token's rows in the type of their place, as they are and rotated.
+  /// Write a token's rows in the type of their place: as they are, and those of pairs that are rotated.
   void (*convert_rows)(const TokenRows &rows);
   void (*rotate_rows)(const TokenRows &rows, const TokenRotation &rotation);
 
-  /// Writes a token's whole rows as codes, rotated from element `first` on where the rotation has pairs.
+  /// Writes a token's whole rows in the type of their place, or as codes: rotated from element `first` on where the
+  /// rotation has pairs, and then in blocks where it has these.
+  void (*rotate_whole_rows)(const TokenRows &rows, const TokenRotation &rotation, int64_t first);
   void (*quantise_rows)(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation, int64_t first);
 
   const Microkernel &fallback() const { return microkernels[microkernel_count - 1]; }

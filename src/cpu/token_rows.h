@@ -32,13 +32,15 @@ struct TokenCodes {
   bool computed;  // written, not read
 };
 
-/// A row of the rotary tables, for rows of 2 * pairs elements.
+/// A row of the rotary tables, for rows of 2 * pairs elements, and the elements of a block of whole rows that is then
+/// rotated by a Hadamard matrix; 1: none is.
 struct TokenRotation {
   const char *cos, *sin;
   int64_t cos_elem, sin_elem;
   fa_dtype cos_dtype, sin_dtype;
   int64_t pairs;
   bool interleaved;
+  int64_t hadamard = 1;
 };
 
 }  // namespace fa::cpu

@@ -15,6 +15,7 @@
 
 #include "core/dtype.h"
 #include "core/log.h"
+#include "core/rotation.h"
 #include "core/status.h"
 #include "core/text.h"
 #include "cuda/engine.h"
@@ -333,6 +334,9 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.unavailable_reason;
   const Obstacle obstacle = unavailable_on(row, device, room);
+  // An auto op leaves such calls to the CPU.
+  if (rotates(a) && a.device == FA_DEVICE_CUDA)
+    return "no GPU kernel rotates keys and values (FA_FLAG_HADAMARD_K, FA_FLAG_HADAMARD_V)";
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
   const bool waits = obstacle.missing == Missing::files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
   if (obstacle.reason != nullptr && !waits) return obstacle.reason;

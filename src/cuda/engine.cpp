@@ -1,6 +1,9 @@
 #include "cuda/engine.h"
 
+#include <type_traits>
+
 #include "core/log.h"
+#include "core/rotation.h"
 #include "core/status.h"
 #include "cuda/append_plan.h"
 #include "cuda/backward_plan.h"
@@ -24,6 +27,17 @@ fa_status lacks_operation(const Device &device) {
               "%s on device %d (%s): this build of libfa has no kernels for it; expected one that is configured "
               "with %s=ON, or tensors in memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
               Traits::function, device.index, device.name, build_option<Call>);
+}
+
+/// Whether an operation reads or writes a cache, which may be rotated.
+template <class Call>
+constexpr bool has_cache = std::is_same_v<Call, ForwardCall> || std::is_same_v<Call, AppendCall>;
+
+fa_status lacks_rotation(const char *function, const Device &device) {
+  return fail(FA_ERROR_UNSUPPORTED,
+              "%s on device %d (%s): no GPU kernel rotates keys and values (FA_FLAG_HADAMARD_K, FA_FLAG_HADAMARD_V); "
+              "expected neither flag, or tensors in memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
+              function, device.index, device.name);
 }
 
 }  // namespace
@@ -60,6 +74,9 @@ fa_status CudaEngine::do_execute(Call call) const {
   if (place == MemorySpace::host) return try_other_engine;
   if (kernels_.of<Call>().count == 0)
     return place == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
+  if (has_cache<Call> && rotates(attention_))
+    return place == MemorySpace::both && cpu_fallback ? try_other_engine
+                                                      : lacks_rotation(OperationTraits<Call>::function, device_);
   if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;

@@ -59,7 +59,7 @@ const Refusal desc_refusals[] = {
     {"softcap_negative", [](Call &c) { c.desc.softcap = -1; }, {"desc.softcap is -1", "positive"}},
     {"softcap_nan", [](Call &c) { c.desc.softcap = nan; }, {"desc.softcap", "nan", "finite"}},
     {"softcap_inf", [](Call &c) { c.desc.softcap = infinity; }, {"desc.softcap is inf", "finite"}},
-    {"flags_unknown", [](Call &c) { c.desc.flags = 0x80000001u; }, {"desc.flags is 0x80000001", "0x80000000", "0x7"}},
+    {"flags_unknown", [](Call &c) { c.desc.flags = 0x80000001u; }, {"desc.flags is 0x80000001", "0x80000000", "0x1f"}},
     {"flags_contradict",
      [](Call &c) { c.desc.flags = FA_FLAG_BATCH_INVARIANT | FA_FLAG_NONDETERMINISTIC; },
      {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC", "choose one"}},  // [F49]

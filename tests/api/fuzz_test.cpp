@@ -47,7 +47,7 @@ class Fuzzer {
     if (chance(20)) desc->attention_chunk = number();
     if (chance(20)) desc->softmax_scale = real();
     if (chance(20)) desc->softcap = real();
-    if (chance(20)) desc->flags = chance(80) ? random_() % 8 : random_();
+    if (chance(20)) desc->flags = chance(80) ? random_() % 32 : random_();
     if (chance(20)) desc->num_threads = pick({0, 1, 2, 3, number32()});
     if (chance(5)) desc->struct_size = static_cast<size_t>(number());
   }

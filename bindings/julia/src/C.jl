@@ -84,6 +84,10 @@ queries the call holds (prefill and decode agree). dq, dk and dv of a sequence d
 const FA_FLAG_BATCH_INVARIANT = Int32(2)
 "x = scale * q.k + bias; x = softcap * tanh(x / softcap)"
 const FA_FLAG_BIAS_BEFORE_SOFTCAP = Int32(4)
+"fa_append rotates k by a Hadamard matrix, fa_forward q"
+const FA_FLAG_HADAMARD_K = Int32(8)
+"fa_append rotates v by a Hadamard matrix, fa_forward out back"
+const FA_FLAG_HADAMARD_V = Int32(16)
 
 # fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents.
 const FA_ACCUMULATE_DQ = Int32(1)

@@ -75,7 +75,7 @@ Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref), 
     of_q, rope = eltype(q_out === nothing ? k : q_out), k_rope_cache === nothing ? 0 : size(k_rope_cache, 1)
     op = op_of(describe(of_q, size(k_cache, 1) + rope; head_dim_rope = rope,
         k_rope_type = k_rope_cache === nothing ? of_q : eltype(k_rope_cache),
-        head_dim_v = v_cache === nothing ? 0 : size(v_cache, 1), kv_type = eltype(k_cache),
+        head_dim_v = size(of_values, 1), kv_type = eltype(k_cache),
         v_type = quantised ? eltype(of_values) : eltype(k_cache), device = device(k_cache),
         device_index = device_index(k_cache), options...))
     run(C.fa_append, op, call, roots)

@@ -76,7 +76,8 @@ function options_of(c::Case)
         :causal => mask == C.FA_MASK_CAUSAL_TOP_LEFT ? :top_left : mask == C.FA_MASK_CAUSAL,
         :deterministic => flags & C.FA_FLAG_NONDETERMINISTIC == 0,
         :batch_invariant => flags & C.FA_FLAG_BATCH_INVARIANT != 0,
-        :bias_before_softcap => flags & C.FA_FLAG_BIAS_BEFORE_SOFTCAP != 0)
+        :bias_before_softcap => flags & C.FA_FLAG_BIAS_BEFORE_SOFTCAP != 0,
+        :hadamard_k => flags & C.FA_FLAG_HADAMARD_K != 0, :hadamard_v => flags & C.FA_FLAG_HADAMARD_V != 0)
 end
 
 "Runs a case in a layout; returns the first error in its results, or \"\"."

@@ -40,6 +40,8 @@ def append(
     rotary_sin: Array | None = None,
     rotary_interleaved: bool = False,
     rotary_tail: bool = False,
+    hadamard_k: bool = False,
+    hadamard_v: bool = False,
     positions: Array | None = None,
     q_positions: Array | None = None,
     slot_mapping: Array | None = None,
@@ -72,6 +74,8 @@ def append(
     cu_seqlens_new, seqused_new, leftpad_k, kv_batch_idx    int32, one a sequence (cu_seqlens_new: one more)
     rotary_cos, rotary_sin    (positions, rotary dim / 2); k is rotated on its way, and q, which is returned
     rotary_interleaved, rotary_tail    pairs are neighbours; the last elements of a row have them
+    hadamard_k, hadamard_v    keys, after the rotary embedding, and values are rotated by a Hadamard matrix, so that a few large
+                        channels cost the others no precision; attention() needs the same keywords then
     positions, q_positions    rows of the tables, int32 or int64, shaped as slot_mapping; None: places in the sequence
     q, q_out            (batch, queries, heads, dim), and where the rotated ones are written: None: a new array; q itself may be
                         given
@@ -115,6 +119,8 @@ def append(
     flags = capi.FA_APPEND_ROTARY_INTERLEAVED if rotary_interleaved else 0
     flags |= capi.FA_APPEND_ROTARY_TAIL if rotary_tail else 0
     flags |= capi.FA_APPEND_COMPUTE_SCALES if compute_scales else 0
+    rotations = capi.FA_FLAG_HADAMARD_K if hadamard_k else 0
+    rotations |= capi.FA_FLAG_HADAMARD_V if hadamard_v else 0
     bound = scalars.integer(max_seqlen_new, "max_seqlen_new")
     if not -(2**63) <= bound < 2**63:
         raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
@@ -128,13 +134,13 @@ def append(
             capi.FA_DTYPE_DEFAULT,
             capi.FA_MASK_NONE,
             cache[2][-1] + (rope[2][-1] if rope else 0),
-            values[2][-1] if values else 0,
+            (values or cache)[2][-1],  # keys that hold the values
             -1,
             -1,
             0,
             0.0,
             0.0,
-            0,
+            rotations,
             scalars.integer(num_threads, "num_threads"),
             *parallel_for,
             values[1] if values else capi.FA_DTYPE_DEFAULT,

@@ -105,6 +105,8 @@ def attention(
     num_splits: SupportsIndex = ZERO,
     deterministic: bool = True,
     batch_invariant: bool = False,
+    hadamard_k: bool = False,
+    hadamard_v: bool = False,
     layout: Layout = "bshd",
     out: Any = None,
     out_dtype: Dtype | None = None,
@@ -144,6 +146,8 @@ def attention(
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
     batch_invariant     a query's bits depend on its own row, keys and mask alone
+    hadamard_k, hadamard_v    k, or v, is a cache that append() rotated by a Hadamard matrix under the same keyword: q is rotated
+                        likewise, and the result back
     out, out_dtype      the array, or the type ("float16", a dtype of numpy or torch), of the result; None: a new array
                         of q's kind and type
     return_lse, lse     also the natural logarithm of each row's sum: float32 (batch, heads, queries), packed (heads, rows)
@@ -215,6 +219,8 @@ def attention(
         (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
         | (capi.FA_FLAG_BATCH_INVARIANT if batch_invariant else 0)
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
+        | (capi.FA_FLAG_HADAMARD_K if hadamard_k else 0)
+        | (capi.FA_FLAG_HADAMARD_V if hadamard_v else 0)
     )
     if window is not OPEN:
         window = scalars.pair(window, "window")

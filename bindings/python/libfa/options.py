@@ -82,6 +82,8 @@ class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, Rope, total=False
 
     dtype_k: CodesName | None
     dtype_v: CodesName | None
+    hadamard_k: bool
+    hadamard_v: bool
     lse: Array | None
 
 

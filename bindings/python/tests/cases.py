@@ -35,6 +35,7 @@ class Case:
         given["deterministic"] = not flags & capi.FA_FLAG_NONDETERMINISTIC
         given["batch_invariant"] = bool(flags & capi.FA_FLAG_BATCH_INVARIANT)
         given["bias_before_softcap"] = bool(flags & capi.FA_FLAG_BIAS_BEFORE_SOFTCAP)
+        given["hadamard_k"], given["hadamard_v"] = bool(flags & capi.FA_FLAG_HADAMARD_K), bool(flags & capi.FA_FLAG_HADAMARD_V)
         given["softcap"], given["softmax_scale"] = float(desc.pop("softcap", 0)), float(desc.pop("softmax_scale", 0)) or None
         for name in ("attention_chunk", "num_threads"):
             given[name] = int(desc.pop(name, 0))

@@ -60,8 +60,7 @@ def test_names():
         for name in re.findall(r"`([\w.]+)", python):
             module, _, attribute = name.rpartition(".")
             if module.startswith(("libfa.torch", "libfa.distributed")):
-                path = SOURCE / "bindings/python" / module.replace(".", "/")
-                assert path.with_suffix(".py").exists() or (path / "__init__.py").exists(), name
+                assert (SOURCE / "bindings/python" / f"{module.replace('.', '/')}.py").exists(), name
             elif module:
                 assert hasattr(importlib.import_module(module), attribute), name
             else:

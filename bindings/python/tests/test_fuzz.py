@@ -57,6 +57,8 @@ def calls(draw):
         "deterministic": st.booleans(),
         "batch_invariant": st.booleans(),
         "bias_before_softcap": st.booleans(),
+        "hadamard_k": st.booleans(),
+        "hadamard_v": st.booleans(),
     }
     for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx", "q_offset"):
         optional[name] = ints

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/kernel/code_vectors.h"
+#include "cpu/kernel/hadamard.h"
 #include "cpu/token_rows.h"
 
 namespace fa::cpu::FA_ISA {
@@ -96,6 +97,36 @@ inline void convert_rows(const TokenRows &rows) {
       store_row(to + d * rows.to_elem, rows.to_elem, rows.to_dtype, row.x, 1, n);
     }
   }
+}
+
+/// A whole row in f32, rotated from element `first` on where the rotation has pairs, and then in blocks.
+template <fa_dtype from_dtype>
+inline void load_rotated_row(float *to, const char *from, const TokenRows &rows, const Rotation &r,
+                             const TokenRotation &rotation, int64_t first) {
+  constexpr int64_t bytes = dtype_bytes(from_dtype);
+  char *const pairs = reinterpret_cast<char *>(to + first);
+  if (rows.from_elem == bytes && rotation.pairs > 0) {
+    const int64_t behind = first + 2 * rotation.pairs;
+    load_unit_row<from_dtype>(to, from, first);
+    rotate_row<from_dtype, FA_F32>(from + first * bytes, pairs, r, rotation);
+    load_unit_row<from_dtype>(to + behind, from + behind * bytes, rows.dim - behind);
+  } else {
+    load_row(to, from, rows.from_elem, from_dtype, rows.dim);
+    if (rotation.pairs > 0) rotate_row<FA_F32, FA_F32>(pairs, pairs, r, rotation);
+  }
+  if (rotation.hadamard > 1) hadamard(to, rows.dim, rotation.hadamard);
+}
+
+/// Whole rows, rotated.
+inline void rotate_whole_rows(const TokenRows &rows, const TokenRotation &rotation, int64_t first) {
+  const Rotation r(rotation);
+  RowBuffer row;
+  with_type(rows.from_dtype, [&](auto type) {
+    for (int64_t head = 0; head < rows.heads; head++) {
+      load_rotated_row<decltype(type)::dtype>(row.x, rows.from + head * rows.from_head, rows, r, rotation, first);
+      store_row(rows.to + head * rows.to_head, rows.to_elem, rows.to_dtype, row.x, 1, rows.dim);
+    }
+  });
 }
 
 /// Rows of 2 * pairs elements, rotated. `to` may be `from`.

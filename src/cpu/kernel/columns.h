@@ -46,10 +46,12 @@ inline void rows_to_columns(const float *const *rows, int64_t dim, float *column
   }
 }
 
-/// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
+/// Rows of queries to columns, W at a time. Those that are rotated, or not f32 in whole vectors, pass
+/// through `buffer`.
 inline void transpose_queries(const QueryTile &tile, SubTile &t, float *buffer) {
-  const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
-  const bool in_place = tile.attention->q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0;
+  const Attention &a = *tile.attention;
+  const int64_t dim = a.head_dim, pitch = larger_dim(a) + width;
+  const bool in_place = a.q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0 && a.hadamard_k == 1;
   for (int v = 0; v < t.vectors; v++) {
     const float *rows[width];
     for (int i = 0; i < width; i++) {
@@ -59,7 +61,7 @@ inline void transpose_queries(const QueryTile &tile, SubTile &t, float *buffer) 
         continue;
       }
       rows[i] = buffer + i * pitch;
-      load_row(buffer + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
+      load_query(buffer + i * pitch, row.q, tile);
       for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
     }
     rows_to_columns(rows, dim, t.q + v * width);

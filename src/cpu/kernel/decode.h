@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu/kernel/decode_cache.h"
+#include "cpu/kernel/hadamard.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/kernel/tree.h"
 #include "cpu/masked.h"
@@ -208,7 +209,7 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
 
   int32_t low = INT32_MAX, high = 0;
   for (int i = 0; i < tile.rows; i++) {
-    load_row(q + i * a.head_dim, tile.row[i].q, tile.q_elem, a.q_dtype, a.head_dim);
+    load_query(q + i * a.head_dim, tile.row[i].q, tile);
     if (k_paired) to_pair_order(q + i * a.head_dim, a.head_dim, false);
     for (int64_t d = 0; d < a.head_dim_v; d++) partial.values[i * a.head_dim_v + d] = 0;
     if (tile.row[i].low == tile.row[i].high) continue;

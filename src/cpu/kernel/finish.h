@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/kernel/convert.h"
+#include "cpu/kernel/hadamard.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -75,6 +76,10 @@ inline void finalize(const QueryTile &tile, const Partial &partial) {
       const bool no_key = partial.sum[r] == 0;  // scores of -inf alone leave none, whatever the values are
       for (int64_t d = 0; d < a.head_dim_v; d++)
         values[d] = no_key ? 0 : any_special(values + d, 1) ? values[d] + (factor - factor) : values[d] * factor;
+      factor = 1;
+    }
+    if (a.hadamard_v > 1) {
+      hadamard(values, a.head_dim_v, a.hadamard_v, factor);
       factor = 1;
     }
     store_row(tile.row[r].out, tile.out_elem, a.out_dtype, values, factor, a.head_dim_v);

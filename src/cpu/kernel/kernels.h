@@ -26,10 +26,15 @@ constexpr const BackwardMicrokernel *gradients = &backward_microkernel;
 #endif
 
 extern const IsaKernels kernels;
-const IsaKernels kernels = {microkernels,  sizeof microkernels / sizeof *microkernels,
-                            &merge,        &finalize,
-                            gradients,     &merge_parts,
-                            &convert_rows, &rotate_rows,
+const IsaKernels kernels = {microkernels,
+                            sizeof microkernels / sizeof *microkernels,
+                            &merge,
+                            &finalize,
+                            gradients,
+                            &merge_parts,
+                            &convert_rows,
+                            &rotate_rows,
+                            &rotate_whole_rows,
                             &quantise_rows};
 
 }  // namespace fa::cpu::FA_ISA

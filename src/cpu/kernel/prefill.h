@@ -300,7 +300,8 @@ inline void prefill_partial(const QueryTile &tile, int64_t begin, int64_t end, c
 }
 
 inline bool prefill_output(const QueryTile &tile, int64_t keys, void *memory) {
-  if (tile.out_elem != dtype_bytes(tile.attention->out_dtype)) return false;
+  const Attention &a = *tile.attention;
+  if (tile.out_elem != dtype_bytes(a.out_dtype) || a.hadamard_v > 1) return false;
   PrefillScratch *s = carve(tile, memory);
   const ScoreMod modifiers(tile);
   const int subtiles = prefill_tile(tile, modifiers, 0, keys, s);

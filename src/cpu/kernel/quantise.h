@@ -210,7 +210,7 @@ inline void quantise_rows_of(Type type, const TokenRows &rows, const TokenCodes 
   const Rotation r(rotation);
   CodeRow row;
   for (int64_t i = rows.dim; i % width != 0; i++) row.x[i] = 0, row.scale[i] = 1, row.zero[i] = 0;
-  const bool adjacent = rows.from_elem == bytes, rotated = rotation.pairs > 0;
+  const bool adjacent = rows.from_elem == bytes, rotated = rotation.pairs > 0 || rotation.hadamard > 1;
   const int64_t channels = blocks ? block_elements : group_channels(rows, codes);
   const bool whole =
       channels != 0 && channels % (2 * width) == 0 && (is_packed(Type::dtype) || blocks || rows.to_elem == 1);
@@ -227,19 +227,10 @@ inline void quantise_rows_of(Type type, const TokenRows &rows, const TokenCodes 
     }
     return;
   }
-  char *const in_f32 = reinterpret_cast<char *>(row.x), *const pairs = reinterpret_cast<char *>(row.x + first);
+  char *const in_f32 = reinterpret_cast<char *>(row.x);
   for (int64_t head = 0; head < rows.heads; head++) {
-    const char *const from = rows.from + head * rows.from_head;
     char *const to = rows.to + head * rows.to_head;
-    if (adjacent && rotated) {
-      const int64_t behind = first + 2 * rotation.pairs;
-      load_unit_row<from_dtype>(row.x, from, first);
-      rotate_row<from_dtype, FA_F32>(from + first * bytes, pairs, r, rotation);
-      load_unit_row<from_dtype>(row.x + behind, from + behind * bytes, rows.dim - behind);
-    } else {
-      load_row(row.x, from, rows.from_elem, from_dtype, rows.dim);
-      if (rotated) rotate_row<FA_F32, FA_F32>(pairs, pairs, r, rotation);
-    }
+    load_rotated_row<from_dtype>(row.x, rows.from + head * rows.from_head, rows, r, rotation, first);
     if constexpr (blocks) {
       make_blocks(type, reinterpret_cast<uint8_t *>(to), Numbers<FA_F32>{in_f32}, rows.dim);
     } else if (whole) {
@@ -250,7 +241,7 @@ inline void quantise_rows_of(Type type, const TokenRows &rows, const TokenCodes 
   }
 }
 
-/// Whole rows as codes; rotation: of the pairs from element `first` on, where there are any.
+/// Whole rows as codes; rotation: of the pairs from element `first` on, where there are any, and of blocks.
 inline void quantise_rows(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation,
                           int64_t first) {
   with_codes(rows.to_dtype, [&](auto type) {

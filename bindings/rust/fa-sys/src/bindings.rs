@@ -67,6 +67,10 @@ agree). dq, dk and dv of a sequence do not depend on other sequences*/
 pub const FA_FLAG_BATCH_INVARIANT: u32 = 2;
 /// x = scale * q.k + bias; x = softcap * tanh(x / softcap)
 pub const FA_FLAG_BIAS_BEFORE_SOFTCAP: u32 = 4;
+/// fa_append rotates k by a Hadamard matrix, fa_forward q
+pub const FA_FLAG_HADAMARD_K: u32 = 8;
+/// fa_append rotates v by a Hadamard matrix, fa_forward out back
+pub const FA_FLAG_HADAMARD_V: u32 = 16;
 pub const FA_ACCUMULATE_DQ: u32 = 1;
 pub const FA_ACCUMULATE_DK: u32 = 2;
 pub const FA_ACCUMULATE_DV: u32 = 4;

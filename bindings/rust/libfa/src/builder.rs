@@ -133,6 +133,11 @@ impl OpBuilder {
         batch_invariant: FA_FLAG_BATCH_INVARIANT;
         /// The bias is added before the softcap rather than after.
         bias_before_softcap: FA_FLAG_BIAS_BEFORE_SOFTCAP;
+        /// `append` rotates keys by a Hadamard matrix, and `forward` queries: a few large channels of keys then cost the
+        /// others less of the precision of integer codes.
+        hadamard_k: FA_FLAG_HADAMARD_K;
+        /// The same of values: `append` rotates them, and `forward` its results back.
+        hadamard_v: FA_FLAG_HADAMARD_V;
     }
 
     /// Where the op runs; otherwise [`Device::Auto`].

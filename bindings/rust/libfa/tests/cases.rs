@@ -29,6 +29,8 @@ fn builder(case: &Case) -> OpBuilder {
                     .nondeterministic(on(FA_FLAG_NONDETERMINISTIC))
                     .batch_invariant(on(FA_FLAG_BATCH_INVARIANT))
                     .bias_before_softcap(on(FA_FLAG_BIAS_BEFORE_SOFTCAP))
+                    .hadamard_k(on(FA_FLAG_HADAMARD_K))
+                    .hadamard_v(on(FA_FLAG_HADAMARD_V))
             }
             _ => panic!("{field} = {value} cannot be said in this language"),
         };

@@ -84,6 +84,8 @@ fn every_field_of_fa_desc() {
         (&["flags"], |b| b.nondeterministic(true)),
         (&["flags"], |b| b.batch_invariant(true)),
         (&["flags"], |b| b.bias_before_softcap(true)),
+        (&["flags"], |b| b.hadamard_k(true)),
+        (&["flags"], |b| b.hadamard_v(true)),
         (&["num_threads"], |b| b.num_threads(3)),
     ];
     let mut reached = BTreeSet::from(["struct_size"].map(str::to_owned)); // fa_desc_init's
