@@ -145,8 +145,10 @@ void AppendCall::describe_attention(const AppendOptions &options) {
   desc.head_dim = args.k_cache.shape[3] + args.k_rope_cache.shape[3];
   desc.head_dim_rope = args.k_rope_cache.shape[3];
   desc.dtype_k_rope = args.k_rope_cache.dtype;
-  desc.head_dim_v = args.v_cache.data ? args.v_cache.shape[3] : 0;
+  desc.head_dim_v = args.v_cache.data ? args.v_cache.shape[3] : args.k_cache.shape[3];  // keys that hold the values
   desc.num_threads = options.threads;
+  if (options.hadamard_k) desc.flags |= FA_FLAG_HADAMARD_K;
+  if (options.hadamard_v) desc.flags |= FA_FLAG_HADAMARD_V;
   if (options.compute_scales) args.flags |= FA_APPEND_COMPUTE_SCALES;
   if (options.rotary_interleaved) args.flags |= FA_APPEND_ROTARY_INTERLEAVED;
   if (options.rotary_tail) args.flags |= FA_APPEND_ROTARY_TAIL;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "library.h"
 #include "run_options.h"
@@ -34,7 +35,7 @@ void define_append_options(Options *o, AppendOptions *a) {
   o->flag("--u2-as-bf16", a->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 
   o->group("The cache");
-  o->value("--new-cache", a->new_cache, "N,ROWS", "make the files first: N entries (pages) of ROWS rows of 0");
+  o->value("--new-cache", a->new_cache, "N,ROWS", "make files of zeros first: N entries of ROWS rows");
   o->choice("--dtype-kv", a->dtype_kv, storage_dtypes(), "TYPE", "of the cache; i8,i4,u4,e4m3,e5m2,q8_0,q4_0: codes");
   o->choice("--dtype-v", a->dtype_v, storage_dtypes(), "TYPE", "of its values, where it differs from the keys'");
   define_tensors(o, a, {Form::factors});
@@ -42,6 +43,10 @@ void define_append_options(Options *o, AppendOptions *a) {
   o->value("--groups", a->groups, "N", "of new files of scales: groups of channels; default: 1",
            Range{1, FA_MAX_HEAD_DIM});
   o->choice("--scale-dtype", a->scale_dtype, compute_dtypes(), "TYPE", "of new files of scales; default: f32");
+
+  // One text: one entry of the help.
+  for (const auto &[name, flag] : {std::pair("--hadamard-k", &a->hadamard_k), {"--hadamard-v", &a->hadamard_v}})
+    o->flag(name, *flag, "rotate keys, values, by a Hadamard matrix");
 
   o->group("Places (int32 or int64 arrays)");
 #define FA_ARRAY(name, more, promise, text) o->value(option_of(#name).c_str(), a->name, "FILE", text);

@@ -21,6 +21,7 @@ struct AppendOptions {
   std::string new_cache, scale_dtype;
   int64_t groups = 0;  // not given
   bool compute_scales = false, rotary_interleaved = false, rotary_tail = false;
+  bool hadamard_k = false, hadamard_v = false;
 
   std::string device = "auto", kernel;
   int32_t threads = 0;

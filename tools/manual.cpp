@@ -33,8 +33,11 @@ std::vector<std::string> wrapped(const std::string &text, size_t width) {
   return lines;
 }
 
+/// A name that is too long for its column shares its line with a description that fits there.
 std::string in_columns(const std::string &name, const std::string &description) {
   std::string text = "  " + name;
+  if (text.size() + 1 >= indent && text.size() + 2 + description.size() <= columns)
+    return text + "  " + description + "\n";
   bool first = true;
   for (const std::string &line : wrapped(description, columns - indent)) {
     if (first && text.size() + 1 < indent) {

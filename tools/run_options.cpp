@@ -46,6 +46,9 @@ void define_tensors(Options *o, RunOptions *r) {
   o->choice("--dtype-kv", r->dtype_kv, storage_dtypes(), "TYPE", "of k and v; i8,i4,u4,e4m3,e5m2,q8_0,q4_0: codes");
   o->choice("--dtype-v", r->dtype_v, storage_dtypes(), "TYPE", "of v, where it differs from k's");
   define_optional(o, r, {schema::Form::rows, schema::Form::factors});
+  // One text: one entry of the help.
+  for (const auto &[name, flag] : {std::pair("--hadamard-k", &r->hadamard_k), {"--hadamard-v", &r->hadamard_v}})
+    o->flag(name, *flag, "k, v are those of `fa append` with this option");
   o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
@@ -97,7 +100,7 @@ std::string option_of(std::string field) {
 }
 
 std::string help_of(schema::ShapeRule shape, const char *text) {
-  constexpr const char *tree = "of new tokens: bits (B, Hq, Sq, words), depths (B, Sq)";
+  constexpr const char *tree = "new tokens: bits (B, Hq, Sq, words), (B, Sq)";
   switch (schema::form_of(shape)) {
     case schema::Form::factors:
       return "scales and zeros of codes, (B, S, H, groups)";

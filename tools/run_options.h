@@ -38,7 +38,7 @@ struct RunOptions {
 
   std::string device = "auto", kernel;
   int32_t threads = 0, num_splits = 0;
-  bool batch_invariant = false, nondeterministic = false;
+  bool batch_invariant = false, nondeterministic = false, hadamard_k = false, hadamard_v = false;
 
   double max_error = -1;  // not given
   int64_t repeat = 0;

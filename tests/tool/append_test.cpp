@@ -57,6 +57,18 @@ TEST(Append, RotaryEmbeddingOfKeysAndQueries) {
   }
 }
 
+TEST(Append, RotatedKeysAndValues) {
+  for (const auto &[option, flag] :
+       {std::pair("--hadamard-k", FA_FLAG_HADAMARD_K), {"--hadamard-v", FA_FLAG_HADAMARD_V}}) {
+    Call call;
+    call.caches();
+    call.rotary();
+    call.desc.flags = flag;
+    call.add({option});
+    call.expect_right();
+  }
+}
+
 TEST(Append, Positions) {
   Call call;
   call.caches();

@@ -46,7 +46,9 @@ TEST(Run, SettingsReachTheirFields) {
                               {{"--scale", "-0.7"}, [](fa_desc &desc) { desc.softmax_scale = -0.7f; }},
                               {{"--threads", "2", "--num-splits", "3", "--device", "cpu"}, [](fa_desc &) {}},
                               {{"--batch-invariant", "--kernel", "cpu.generic"}, [](fa_desc &) {}},
-                              {{"--nondeterministic", "--repeat", "3"}, [](fa_desc &) {}}};
+                              {{"--nondeterministic", "--repeat", "3"}, [](fa_desc &) {}},
+                              {{"--hadamard-k"}, [](fa_desc &desc) { desc.flags = FA_FLAG_HADAMARD_K; }},
+                              {{"--hadamard-v"}, [](fa_desc &desc) { desc.flags = FA_FLAG_HADAMARD_V; }}};
   for (const Setting &setting : settings) {
     SCOPED_TRACE(setting.options.front());
     Call call;
