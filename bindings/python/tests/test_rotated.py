@@ -52,7 +52,9 @@ def test_values_that_are_a_part_of_the_keys():
     out = libfa.attention(q, codes, codes, k_scale=scales, v_scale=scales, k_rope=parts, **both)
     exact = libfa.attention(q, np.concatenate([latent, rope], -1), latent)
     assert abs(out - exact).max() < 0.1
-    with pytest.raises(libfa.InvalidArgument, match="v is elements 0 .. 511 of k.* hadamard_k=True and hadamard_v=True or neither"):
+    with pytest.raises(
+        libfa.InvalidArgument, match="v is elements 0 .. 511 of k.* hadamard_k=True and hadamard_v=True or neither"
+    ):
         libfa.attention(q, codes, codes, k_scale=scales, v_scale=scales, k_rope=parts, hadamard_k=True)
 
 
