@@ -15,6 +15,15 @@ __device__ __forceinline__ float2 add_rn_f32x2(float2 a, float2 b) {
   return d;
 }
 
+__device__ __forceinline__ float2 mul_rn_f32x2(float2 a, float2 b) {
+  float2 d;
+  asm("{\n.reg .b64 a, b, d;\nmov.b64 a, {%2, %3};\nmov.b64 b, {%4, %5};\n"
+      "mul.rn.f32x2 d, a, b;\nmov.b64 {%0, %1}, d;\n}"
+      : "=f"(d.x), "=f"(d.y)
+      : "f"(a.x), "f"(a.y), "f"(b.x), "f"(b.y));
+  return d;
+}
+
 /// a b + c.
 __device__ __forceinline__ float2 fma_rn_f32x2(float2 a, float2 b, float2 c) {
   float2 d;

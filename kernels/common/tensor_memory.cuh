@@ -77,7 +77,17 @@ __device__ __forceinline__ void tcgen05_ld_32x32b_x16(uint32_t *x, uint32_t from
                : "memory");
 }
 
-/// Reads 32 as above, and finds the largest of them, NaN if one is, by Hardware::tmem_max (PTX ISA 9.7.16.8.3,
+/// Begins to read 16 lanes from the address on and 64 columns as mma's accumulators lie in a warp (PTX ISA, "tcgen05.ld",
+/// .16x256b): of blocks of 16 x 8 four words a thread.
+__device__ __forceinline__ void tcgen05_ld_16x256b_x8(uint32_t *x, uint32_t from) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {" FA_NAMES_16
+               ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+               : FA_WORDS_16("=r", x, 0), FA_WORDS_16("=r", x, 16)
+               : "r"(from)
+               : "memory");
+}
+
+/// Reads 32 columns as tcgen05_ld_32x32b_x32, and finds the largest of them, NaN if one is, by Hardware::tmem_max (PTX ISA 9.7.16.8.3,
 /// tcgen05.ld.red).
 __device__ __forceinline__ void tcgen05_ld_red_max_nan_32x32b_x32(uint32_t *x, uint32_t *largest, uint32_t from) {
   asm volatile("tcgen05.ld.red.sync.aligned.32x32b.x32.max.NaN.f32 {" FA_NAMES_16

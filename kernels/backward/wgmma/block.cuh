@@ -18,7 +18,7 @@
 #pragma once
 
 #include "backward/wgmma/tiles.h"
-#include "collective/query_stream.cuh"
+#include "collective/key_block.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
 
@@ -50,7 +50,7 @@ struct Block {
   using Rows = typename Sums::Rows;
 
   /// A warpgroup's part of a tile of dQ: 64 queries by 64 columns.
-  using DqPart = AccumulatorTile<1, 8>;
+  using DqPart = AccumulatorTile<1, 8>;  // chunks of its warps (collective/dq_chunk.cuh)
   static_assert(columns * dim == 64 * 64 * consumers);
   static constexpr int dq_bytes = columns * dim * 4;
 
@@ -69,19 +69,12 @@ struct KeyRange {
 
 /// The state that all roles share.
 template <class B>
-struct State {
+struct State : KeyBlock {
   RowStats stats[B::stages][B::columns];
   KeyRange attended[consumers][B::columns];  // of a careful step, by either warpgroup
   Interval queries[keys];                    // that attend each of the block's keys
   uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
-  Sequence sequence;
-  KeyWork work;
-  Interval full;   // the queries that attend all keys
-  Interval tiles;  // of queries of each head
-  int group;       // heads of queries that have the keys
   int64_t ticket;
-  int64_t row;      // of row 0 of the group's first head, in row_stats and in the sums of dq
-  Interval before;  // tiles of queries that the block before adds to
 };
 
 template <class B>

@@ -5,8 +5,7 @@
 #include "backward/wgmma/products.cuh"
 #include "backward/wgmma/scores.cuh"
 #include "backward/wgmma/store.cuh"
-#include "collective/dq_accum.cuh"
-#include "collective/nonfinite.cuh"
+#include "collective/dq_chunk.cuh"
 
 namespace fa::kernels::backward_wgmma {
 
@@ -130,13 +129,8 @@ class Consumer : private StepScores<B> {
   __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
     const int first_row = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
     const int first_column = B::dim == 64 ? 0 : 64 * group_;
-    const uint32_t to = shared_.dq() + (first_row * B::dim + first_column * block_rows + dq_place(lane(), 0)) * 4;
     mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
-    unroll<DqPart::column_blocks>([&](int j) {
-      const Accumulator &x = dq.block[0][j];
-      st_shared_v4_b32(to + j * block_sums * 4, {__float_as_uint(x.x[0]), __float_as_uint(x.x[1]),
-                                                 __float_as_uint(x.x[2]), __float_as_uint(x.x[3])});
-    });
+    store_dq_chunk(shared_.dq() + (first_row * B::dim + first_column * block_rows) * 4, dq);
     fence_proxy_async();
     __syncwarp();
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.dq_full));
@@ -259,22 +253,8 @@ class Consumer : private StepScores<B> {
   __device__ void add_carefully() {
     wait_for_everyone();
     DqPart dq;
-    dq.clear();
     const int query = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
-    const int chunk = (B::dim == 64 ? 0 : 64 * group_) / 8 + lane_chunk(lane());
-#pragma unroll 1
-    for (int k = 0; k < B::rows; k += 16) {
-      FragmentsA<typename B::Element, 1> a;
-      ldmatrix_x4_trans(a.block[0].word,
-                        shared_.ds(n_ % 2) + B::DsTile::offset(k + lane_row_of_columns(lane()),
-                                                               query / 8 + lane_chunk_of_columns(lane())));
-      unroll<4>([&](int j) {
-        uint32_t b[4];
-        ldmatrix_x4_trans(b, shared_.own(0) + B::OwnTile::offset(k + lane_row(lane()), chunk + 2 * j));
-        unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
-        dq.multiply_add(j, a, b);
-      });
-    }
+    multiply_finite<B>(dq, shared_.ds(n_ % 2), query, shared_.own(0), (B::dim == 64 ? 0 : 64 * group_) / 8);
     hand_over(dq, n_);
     n_ |= no_dq;
   }

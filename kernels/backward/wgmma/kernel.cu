@@ -7,18 +7,6 @@ namespace fa::kernels::backward_wgmma {
 
 using FusedBlock = Block<Dtype::FA_DTYPE, FA_DIM>;
 
-/// By one thread. Rows of keys that do not exist must weigh nothing in dq: their steps are masked ones.
-template <class B>
-__device__ inline void set_state(const BackwardParams &p, const Sequence &s, const KeyWork &w, State<B> *state) {
-  const int end = min(w.first + B::rows, s.keys);
-  state->sequence = s, state->work = w;
-  state->group = p.heads_q / p.heads_kv;
-  state->full = end < w.first + B::rows ? Interval{0, 0} : full_query_range(p, s, w.first, end);
-  state->tiles = tiles_of<B>(attending(p, s, w.first, end));
-  state->row = first_term(p, s, w.kv_head * state->group);
-  state->before = w.first == 0 ? Interval{0, 0} : tiles_of<B>(attending(p, s, max(w.first - B::rows, 0), w.first));
-}
-
 extern "C" __global__ void __launch_bounds__(threads, 1)
     fa_backward_fused(const __grid_constant__ BackwardParams p, const __grid_constant__ TensorMaps maps) {
   using B = FusedBlock;
@@ -29,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
   const Sequence s = sequence(p, w.entry);
   if (w.first >= s.keys) return;
   if (threadIdx.x == 0) {
-    set_state(p, s, w, shared.state);
+    static_cast<KeyBlock &>(*shared.state) = key_block<B>(p, s, w);
     shared.make_barriers();
   }
   __syncthreads();

@@ -1,9 +1,7 @@
 // The tiles of the backward kernels for warpgroups (Hopper), for every head dimension; and the calls that they support.
 #pragma once
 
-#include "common/images.h"
-#include "common/row_layout.h"
-#include "common/score_scale.h"
+#include "common/box_gradient_rules.h"
 
 namespace fa::kernels::backward_wgmma {
 
@@ -43,29 +41,15 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .box_out = s.columns};
 }
 
-constexpr const char *unsupported_reason(const Attention &a) {
-  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
-  if (scales_gradients(a.q_dtype)) return "gradients that need factors";
-  return nullptr;
-}
-
-/// Supported are scores with the scale alone.
-inline const char *unsupported_backward_reason(Entry, const BackwardParams &p) {
-  if (const char *why = unsupported_scores_reason(p, false)) return why;
-  if (p.kv_batch_idx != nullptr) return "sequences that may share keys";
-  if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
-  return nullptr;
-}
-
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// bf16 up to head dimension 128, in one loop.
 inline constexpr Family family = {
     tile,
     [](const Attention &a) { return Dtype(a.q_dtype); },
-    unsupported_reason,
+    unsupported_gradient_types_reason,
     [](Entry, const Params &) -> const char * { return "it computes gradients"; },
     false,
-    unsupported_backward_reason,
+    unsupported_gradients_reason,
 };
 #endif
 

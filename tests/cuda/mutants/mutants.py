@@ -21,10 +21,11 @@ from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
 from shared_rows import SHARED_ROWS
 from table import CLEAN, MUTANTS
+from tensor_memory_gradients import TENSOR_MEMORY_GRADIENTS
 from warpgroup_gradients import WARPGROUP_GRADIENTS
 from wide import WIDE
 
-ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + WARPGROUP_GRADIENTS + ROLES
+ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + WARPGROUP_GRADIENTS + TENSOR_MEMORY_GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 

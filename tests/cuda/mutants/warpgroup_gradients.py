@@ -8,7 +8,8 @@ UNREAD = r"unwritten-memory: asynchronously reads shared memory"  # by products
 
 
 def in_turns(name, file, old, new, expected=WRONG, dim="64", test="GradientsInTurns"):
-    return Mutant(name, ("90a", "backward_wgmma", "bf16", dim), file and FOLDER + file, old, new, expected,
+    path = file if "/" in file else file and FOLDER + file
+    return Mutant(name, ("90a", "backward_wgmma", "bf16", dim), path, old, new, expected,
                   test=f"*/CheckedGradients.{test}Dim{dim}/bf16_sm_90a")  # fmt: skip
 
 
@@ -31,7 +32,7 @@ WARPGROUP_GRADIENTS = [
     any_order("statistics_that_are_not_finite", "scores.cuh", "return any_row(is_odd) ? Pairs::careful : Pairs::masked;", "return Pairs::masked;", NAN),
     any_order("statistics_of_the_caller", "scores.cuh", "without_keys || p_.given_delta.data != nullptr", "without_keys", NAN),
     any_order("queries_that_are_not_finite", "consumer.cuh", "    if (any_odd) repair(x, y);\n", "", NAN),
-    any_order("keys_that_are_not_finite", "consumer.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
+    any_order("keys_that_are_not_finite", "collective/dq_chunk.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
     any_order("first_dq", "scores.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
     in_turns("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
               "    wgmma_wait_group<1>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of", RACE + "|" + STALE + "|in flight|while"),

@@ -1,0 +1,97 @@
+// The warps that add dQ to sums that blocks of keys share, each the rows of its lanes, chunk by chunk. Blocks may add
+// in any order, or, by a semaphore of each warp's rows, each after the one with the keys before, so that sums have one
+// order. A block waits only for one whose keys were taken earlier (key_work_in_turn), so some block always goes on. All
+// blocks of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows
+// follow one another at a step's distance and do not wait after that.
+#pragma once
+
+#include "backward/tcgen05/block.cuh"
+#include "collective/dq_chunk.cuh"
+
+namespace fa::kernels::backward_tcgen05 {
+
+template <class B>
+class DqReduce {
+  static constexpr int halves = B::dim / 64, chunk_rows = 16;  // a warp's rows have two chunks a half
+  static_assert(dq_slots == 2 && bytes_of_chunk == dq_chunk_bytes);
+
+ public:
+  __device__ DqReduce(const BackwardParams &p, const SharedMemory<B> &shared)
+      : p_(p), shared_(shared), state_(*shared.state), slots_(shared.dq(threadIdx.x / 32)) {}
+
+  __device__ void run() {
+    for_each_step(state_, [&](uint32_t n, StreamCoord tile) {
+      const int64_t row = state_.row + tile.head * p_.stats_rows + tile.tile * B::columns + first_row();
+      wait(state_.dq_full, n);
+      tcgen05_fence_after_thread_sync();
+      const bool by_this_warp = state_.pairs[n % 4] == Pairs::careful_of_keys;
+      unroll<halves>([&](int half) {
+        DqChunk dq[2];
+        if (by_this_warp)
+          unroll<2>([&](int i) {
+            multiply_finite<B>(dq[i], shared_.ds(), first_row() + chunk_rows * i, shared_.k(), 8 * half);
+          });
+        else
+          load(dq, half);
+        if (half == halves - 1) {
+          tcgen05_fence_before_thread_sync();
+          arrive_as_warp(state_.dq_empty);
+        }
+        wait_for_slots();
+        unroll<2>([&](int i) { store_dq_chunk(slots_ + i * dq_chunk_bytes, dq[i]); });
+        fence_proxy_async();
+        __syncwarp();
+        if (lane() == 0) add(row, half, tile.tile);
+      });
+      if (lane() == 0 && p_.dq_semaphore != nullptr) end_turn(row);
+    });
+    if (lane() == 0) cp_async_bulk_wait_group();
+  }
+
+ private:
+  __device__ static int first_row() { return threadIdx.x / 32 * 32; }
+
+  __device__ __forceinline__ static void load(DqChunk (&dq)[2], int half) {
+    uint32_t x[2][32];
+    unroll<2>([&](int i) { load_accumulators(x[i], of_warp(Columns<B>::dq + 64 * half, chunk_rows * i)); });
+    tcgen05_wait_ld(x[0], x[1]);
+    unroll<2>([&](int i) { dq[i] = as_accumulators<8>(x[i]); });
+  }
+
+  /// Until the chunks before have been read.
+  __device__ void wait_for_slots() const {
+    if (lane() == 0) cp_async_bulk_wait_group_read();
+    __syncwarp();
+  }
+
+  /// By one thread; row: the warp's first one.
+  __device__ void add(int64_t row, int half, int tile) const {
+    if (half == 0 && p_.dq_semaphore != nullptr && state_.before.holds(tile)) {
+      const int32_t turn = state_.work.first / B::rows;
+      while (ld_acquire_gpu(counter(row)) != turn) {
+      }
+      fence_proxy_async_global();
+    }
+    unroll<2>([&](int i) {
+      float *const to = p_.dq_accum + (row + chunk_rows * i) * B::dim + 64 * half * block_rows;
+      cp_reduce_async_bulk_add_f32(to, slots_ + i * dq_chunk_bytes, dq_chunk_bytes);
+    });
+    cp_async_bulk_commit_group();
+  }
+
+  /// Lets the next block have its turn once these sums are there.
+  __device__ void end_turn(int64_t row) const {
+    cp_async_bulk_wait_group();
+    fence_proxy_async_global();
+    st_release_gpu(counter(row), state_.work.first / B::rows + 1);
+  }
+
+  __device__ int32_t *counter(int64_t row) const { return p_.dq_semaphore + row / dq_semaphore_rows; }
+
+  const BackwardParams &p_;
+  const SharedMemory<B> &shared_;
+  State<B> &state_;
+  uint32_t slots_;  // this warp's
+};
+
+}  // namespace fa::kernels::backward_tcgen05

@@ -1,0 +1,254 @@
+// A warpgroup that turns scores into weights and gradients of scores, and in the end writes dK or dV. A thread has a
+// key, and half of a step's queries. Scores::differentiate has the lines of the algorithm.
+#pragma once
+
+#include "backward/tcgen05/block.cuh"
+#include "backward/tcgen05/store.cuh"
+#include "collective/nonfinite.cuh"
+#include "common/packed.cuh"
+
+namespace fa::kernels::backward_tcgen05 {
+
+template <class B>
+class Scores {
+  static constexpr int own = B::columns / 2, chunk = 32;  // queries of a step, and of what is in registers at a time
+
+ public:
+  /// half: the number of this warpgroup among its kind.
+  __device__ Scores(const BackwardParams &p, const SharedMemory<B> &shared, int half)
+      : p_(p), shared_(shared), state_(*shared.state), half_(half) {}
+
+  __device__ void run() {
+    const int key = state_.work.first + int(threadIdx.x) % B::rows;
+    const Sequence &s = state_.sequence;
+    queries_ = key < s.keys ? full_query_range(p_, s, key, key + 1) : Interval{0, 0};
+    for_each_step(state_, [&](uint32_t n, StreamCoord tile) {
+      const uint32_t stage = n % B::stages;
+      wait(state_.stats_full[stage], n / B::stages);
+      neg_lse_ = shared_address(state_.neg_lse_log2[stage] + half_ * own);
+      neg_dpsum_ = shared_address(state_.neg_dpsum[stage] + half_ * own);
+      const int first = tile.tile * B::columns + half_ * own;
+      const Pairs pairs = state_.pairs[n % 4];
+      wait(state_.s_full, n);
+      if (pairs == Pairs::all)
+        differentiate(n, AllPairs());
+      else if (pairs == Pairs::masked)
+        differentiate(n, MaskedPairs(queries_, first));
+      else
+        differentiate_carefully(n, MaskedPairs(queries_, first));
+    });
+    store();
+  }
+
+ private:
+  /// A thread's pairs that attend, by the number of the query among the thread's. All of them.
+  struct AllPairs {
+    static constexpr bool masked = false;
+    __device__ bool holds(int) const { return true; }
+  };
+
+  /// From a first one on.
+  struct MaskedPairs {
+    static constexpr bool masked = true;
+    int first;
+    uint32_t count;
+
+    __device__ MaskedPairs(Interval queries, int first_query)
+        : first(queries.low - first_query), count(uint32_t(queries.high - queries.low)) {}
+    __device__ bool holds(int i) const { return uint32_t(i - first) < count; }
+  };
+
+  using Chunk = uint32_t[chunk];
+
+  /// Statistics of four queries.
+  __device__ static float4 statistics(uint32_t from, int i) {
+    const uint4 x = ld_shared_v4_b32(from + i * 4);
+    return {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
+  }
+
+  /// Begins to read this thread's sums of queries from `i` on.
+  __device__ void load(Chunk &x, uint32_t sums, int i) const {
+    tcgen05_ld_32x32b_x32(x, of_warp(sums + half_ * own + i));
+  }
+
+  /// Rounded weights in place of sums.
+  __device__ void put(uint32_t sums, int i, const uint32_t (&word)[chunk / 2]) const {
+    tcgen05_st_32x32b_x16(of_warp(sums + half_ * own + i / 2), word);
+  }
+
+  /// A thread's row of dS^T in shared memory.
+  __device__ void put_shared(int i, const uint32_t (&word)[chunk / 2]) const {
+    static_assert(own == B::DsTile::panel_columns);
+    const int key = threadIdx.x % B::rows;
+    unroll<chunk / 8>([&](int c) {
+      st_shared_v4_b32(shared_.ds() + B::DsTile::offset(key, (half_ * own + i) / 8 + c),
+                       {word[4 * c], word[4 * c + 1], word[4 * c + 2], word[4 * c + 3]});
+    });
+  }
+
+  /// Two queries' weights P^T = 2^(c S^T - lse).
+  template <class P>
+  __device__ __forceinline__ static float2 weights(float2 s, float2 c, float2 neg_lse, const P &pairs, int i) {
+    const float2 e = fma_rn_f32x2(s, c, neg_lse);
+    const float x = ex2_approx_ftz(e.x), y = ex2_approx_ftz(e.y);
+    return {pairs.holds(i) ? x : no_weight, pairs.holds(i + 1) ? y : no_weight};
+  }
+
+  /// Two queries' dS^T = P^T (dP^T - delta).
+  template <bool Masked>
+  __device__ __forceinline__ static float2 gradients(float2 weights, float2 dp, float2 neg_dpsum) {
+    const float2 ds = mul_rn_f32x2(weights, add_rn_f32x2(dp, neg_dpsum));
+    return {Masked && !has_weight(weights.x) ? 0 : ds.x, Masked && !has_weight(weights.y) ? 0 : ds.y};
+  }
+
+  __device__ float2 scale_2() const {
+    const float c = p_.scale * log2_e;
+    return {c, c};
+  }
+
+  template <class P>
+  __device__ __forceinline__ void differentiate(uint32_t n, const P &pairs) const {
+    float weight[own];
+    weigh(weight, pairs);
+    tcgen05_wait_st();
+    tcgen05_fence_before_thread_sync();
+    arrive_as_warp(state_.p_full);
+    wait(state_.dp_full, n);
+    tcgen05_fence_after_thread_sync();
+    unroll<own / chunk>([&](int half) {
+      const int first = half * chunk;
+      Chunk y;
+      load(y, Columns<B>::dp, first);
+      tcgen05_wait_ld(y);
+      uint32_t word[chunk / 2];
+      unroll<chunk / 4>([&](int j) {
+        const float4 of = statistics(neg_dpsum_, first + 4 * j);
+        unroll<2>([&](int k) {
+          const int i = 4 * j + 2 * k;
+          const float2 ds =
+              gradients<P::masked>({weight[first + i], weight[first + i + 1]}, {number(y[i]), number(y[i + 1])},
+                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w});
+          word[i / 2] = pack<typename B::Element>(ds.x, ds.y);
+        });
+      });
+      put_shared(first, word);
+      put(Columns<B>::dp, first, word);
+    });
+    arrive_with_ds();
+  }
+
+  /// P^T in place of S^T.
+  template <class P>
+  __device__ __forceinline__ void weigh(float (&weight)[own], const P &pairs) const {
+    Chunk x[own / chunk];
+    tcgen05_fence_after_thread_sync();
+    unroll<own / chunk>([&](int half) { load(x[half], Columns<B>::s, half * chunk); });
+    static_assert(own / chunk == 2);
+    tcgen05_wait_ld(x[0], x[1]);
+    const float2 c = scale_2();
+    unroll<own / chunk>([&](int half) {
+      uint32_t word[chunk / 2];
+      unroll<chunk / 4>([&](int j) {
+        const int first = half * chunk + 4 * j;
+        const float4 of = statistics(neg_lse_, first);
+        unroll<2>([&](int k) {
+          const int i = 4 * j + 2 * k;
+          const float2 w = weights({number(x[half][i]), number(x[half][i + 1])}, c,
+                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w}, pairs, first + 2 * k);
+          weight[first + 2 * k] = w.x, weight[first + 2 * k + 1] = w.y;
+          word[i / 2] = pack<typename B::Element>(w.x, w.y);
+        });
+      });
+      put(Columns<B>::s, half * chunk, word);
+    });
+  }
+
+  __device__ static float number(uint32_t x) { return __uint_as_float(x); }
+
+  __device__ __forceinline__ void arrive_with_ds() const {
+    tcgen05_wait_st();
+    fence_proxy_async();
+    tcgen05_fence_before_thread_sync();
+    arrive_as_warp(state_.ds_full);
+  }
+
+  /// The same of a step in which not all queries attend all keys, and Q, K or dO may have elements that are not finite.
+  /// These are zeroed in Q and dO: a product by a masked weight is 0 then. The weights P of pairs whose dS is not
+  /// finite become NaN, so that dV does, too. No query attends whose row has no weights.
+  __device__ void differentiate_carefully(uint32_t n, const MaskedPairs &pairs) const {
+    wait(state_.dp_full, n);
+    tcgen05_fence_after_thread_sync();
+    const bool odd = bar_red_or(scores, 256, has_nonfinite_products());
+    if (odd) {
+      const int thread = threadIdx.x - 32 * score_warp;
+      clear_nonfinite(shared_.q(n % B::stages), B::StreamedTile::bytes, B::exponents, thread, 256);
+      clear_nonfinite(shared_.dout(n % B::dout_stages), B::StreamedTile::bytes, B::exponents, thread, 256);
+    }
+#pragma unroll 1
+    for (int first = 0; first < own; first += chunk) {
+      Chunk x, y;
+      load(x, Columns<B>::s, first);
+      load(y, Columns<B>::dp, first);
+      tcgen05_wait_ld(x, y);
+      uint32_t p[chunk / 2], ds[chunk / 2];
+      unroll<chunk / 2>([&](int i) {
+        const float2 neg_lse = ld_shared_v2_f32(neg_lse_ + (first + 2 * i) * 4);
+        const float2 neg_dpsum = ld_shared_v2_f32(neg_dpsum_ + (first + 2 * i) * 4);
+        float2 w = weights({number(x[2 * i]), number(x[2 * i + 1])}, scale_2(), neg_lse, pairs, first + 2 * i);
+        if (neg_lse.x == -infinity) w.x = no_weight;
+        if (neg_lse.y == -infinity) w.y = no_weight;
+        const float2 d = gradients<true>(w, {number(y[2 * i]), number(y[2 * i + 1])}, neg_dpsum);
+        if (odd) w.x += d.x - d.x, w.y += d.y - d.y;
+        p[i] = pack<typename B::Element>(w.x, w.y), ds[i] = pack<typename B::Element>(d.x, d.y);
+      });
+      put(Columns<B>::s, first, p);
+      put_shared(first, ds);
+      put(Columns<B>::dp, first, ds);
+    }
+    tcgen05_wait_st();
+    fence_proxy_async();  // zeros
+    tcgen05_fence_before_thread_sync();
+    arrive_as_warp(state_.p_full);
+    arrive_with_ds();
+  }
+
+  /// Whether an element of S^T or dP^T is not finite, of this thread's.
+  __device__ bool has_nonfinite_products() const {
+    float zero = 0;
+#pragma unroll 1
+    for (int first = 0; first < own; first += chunk) {
+      Chunk x, y;
+      load(x, Columns<B>::s, first);
+      load(y, Columns<B>::dp, first);
+      tcgen05_wait_ld(x, y);
+      unroll<chunk>([&](int i) { zero = fmaf(number(x[i]), 0.f, fmaf(number(y[i]), 0.f, zero)); });
+    }
+    return zero != 0;
+  }
+
+  /// dV by the first warpgroup, dK by the second.
+  __device__ void store() const {
+    const Sequence &s = state_.sequence;
+    const KeyWork &w = state_.work;
+    const int64_t key = int64_t(s.k_first) + w.first;
+    const bool any = !state_.tiles.empty();
+    if (any) wait(state_.sums_full, 0);
+    tcgen05_fence_after_thread_sync();
+    constexpr float unit = B::halves ? 2 : 1;
+    if (half_ == 0)
+      store_sums<B>(shared_, Gradient(p_.dv, p_.dv_dtype, p_.accumulate & accumulate_dv, s.k_batch, key, w.kv_head),
+                    Columns<B>::dv, any, s.keys - w.first, p_.head_dim_v, unit);
+    else
+      store_sums<B>(shared_, Gradient(p_.dk, p_.dk_dtype, p_.accumulate & accumulate_dk, s.k_batch, key, w.kv_head),
+                    Columns<B>::dk, any, s.keys - w.first, p_.head_dim, p_.scale * unit);
+  }
+
+  const BackwardParams &p_;
+  const SharedMemory<B> &shared_;
+  State<B> &state_;
+  int half_;
+  Interval queries_;              // that attend this thread's key
+  uint32_t neg_lse_, neg_dpsum_;  // addresses of a step's, of this thread's queries
+};
+
+}  // namespace fa::kernels::backward_tcgen05
