@@ -11,6 +11,7 @@
 #include "cuda/tensor_maps.h"
 #include "forward/combine/tiles.h"
 #include "forward/mma/tiles.h"
+#include "forward/tcgen05/tiles.h"
 #include "forward/wgmma/tiles.h"
 
 namespace fa::cuda {
@@ -370,6 +371,7 @@ void add_loops(const ForwardCall &p, const TilingChoice &cut, const KernelSet &k
                ForwardPlan *plan) {
   KernelLaunch &kernel = plan->loop[0].kernels[0];
   kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
+  kernel.takes_over = kernel.image->family == &kernels::tcgen05::family;
   kernel.dependent = waits_by_itself(kernel);
   plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
   const int64_t tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));

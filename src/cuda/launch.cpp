@@ -54,7 +54,8 @@ fa_status launch(const KernelLaunch &kernel, CUkernel handle, int64_t tiles, con
     unsigned (&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
   }
-  const int64_t x = grid_of(tile, params->schedule.blocks, device, params->cu_seqlens_q != nullptr);
+  const int64_t blocks = params->schedule.blocks;
+  const int64_t x = kernel.takes_over ? blocks : grid_of(tile, blocks, device, params->cu_seqlens_q != nullptr);
   const CUlaunchConfig config = {
       {static_cast<unsigned>(x), static_cast<unsigned>(kernel.grid_y), static_cast<unsigned>(kernel.grid_z)},
       {static_cast<unsigned>(tile.threads), 1, 1},

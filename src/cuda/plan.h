@@ -27,6 +27,7 @@ struct KernelLaunch {
   kernels::TileConfig tile = {};  // of the entry point, with fewer rows where packed heads do not fill it
   int64_t blocks_per_tile = 1;    // of the grid's first dimension: splits
   int grid_y = 1, grid_z = 1;     // the grid's other dimensions
+  bool takes_over = false;        // the grid has a block for each work tile; they take over others of it
   bool dependent = false;         // a programmatic dependent launch: the kernel itself waits for the one before
   std::optional<kernels::TensorMaps> maps;  // where the tile has boxes
   uint32_t *tickets = nullptr;              // in the workspace: blocks take work tiles by them; 0 when it starts

@@ -107,6 +107,13 @@ TEST_F(Tcgen05, ManyTilesOfTwoTiles) {
   run_with_nan_at(220, c);
 }
 
+/// A block processes 256 work tiles, some of them twice, and leaves the rest to one that begins after it.
+TEST_F(Tcgen05, ManyTilesThatABlockLeavesToOthers) {
+  Case c = base_case();
+  c.sq = 60, c.sk = 70, c.hq = c.hkv = 300;
+  run_with_nan_at(60, c);
+}
+
 TEST_F(Tcgen05, ManyTilesFromPages) {
   run_with_nan_at(31, pages_case());
 }

@@ -110,6 +110,15 @@ class Counted : public EngineTest {
     return counted([&] { return backward(op, instance); });
   }
 
+  /// Blocks with tensor memory that run in a call of two work tiles a head.
+  double blocks_of_tensor_memory(int64_t heads) const {
+    Case c;
+    c.sq = c.sk = 300, c.hq = c.hkv = heads, c.d = 64;
+    const Instance instance(typed(c));
+    const Op op(instance.desc, kernel);
+    return counted([&] { return forward(op, instance); }, "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32");
+  }
+
  private:
   Case sequences(int64_t count, bool is_packed) const {
     Case c;
@@ -117,21 +126,30 @@ class Counted : public EngineTest {
     return typed(c);
   }
 
+  /// What the lines of a call's kernels have behind a key, added up.
   template <class F>
-  double counted(F run) const {
+  double counted(F run, const std::string &what = "warp_instructions") const {
     std::ifstream lines(file_);
     lines.seekg(0, std::ios::end);
     EXPECT_EQ(run(), FA_OK) << fa_last_error();
     lines.clear();
     double sum = 0;
-    const std::string key = "\"warp_instructions\":";
-    for (std::string line; std::getline(lines, line);) sum += std::atof(line.c_str() + line.find(key) + key.size());
+    const std::string key = "\"" + what + "\":";
+    for (std::string line; std::getline(lines, line);)
+      if (const size_t at = line.find(key); at != std::string::npos) sum += std::atof(line.c_str() + at + key.size());
     EXPECT_GT(sum, 0) << "the emulator has counted nothing";
     return sum;
   }
 
   std::string file_;
 };
+
+/// Of a grid with a block for each work tile those begin that find room, and take over the others.
+TEST_P(Counted, BlocksTakeOverOthers) {
+  if (GetParam().arch != "sm_100a") GTEST_SKIP() << "only tcgen05's blocks do";
+  constexpr int of_a_b200 = 148;  // multiprocessors
+  EXPECT_LE(blocks_of_tensor_memory(100), of_a_b200);
+}
 
 /// The most that eight times as many sequences may take, and packed ones relative to a batch.
 constexpr double of_eight = 8 * 1.1, of_a_batch = 1.1;

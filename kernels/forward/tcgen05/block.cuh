@@ -34,6 +34,7 @@
 #pragma once
 
 #include "collective/work_items.cuh"
+#include "common/cluster_launch.cuh"
 #include "common/tcgen05.cuh"
 #include "common/tma.cuh"
 #include "forward/tcgen05/tiles.h"
@@ -78,13 +79,15 @@ struct FinalStats {
 /// The state that all roles share.
 template <class B>
 struct State {
-  uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
+  CancelResponse response;  // where a block takes its next work tile from
+  uint64_t answered, q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
   uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], o_full[B::queries];
   uint64_t scales_full[B::queries], scales_empty[B::queries], final_stats_full[B::queries],
       final_stats_empty[B::queries];
-  uint32_t tensor_memory;    // its address
-  WorkItem items[2];         // the next one's place is not the last one's, whose results are still written
-  FixupBitmap fixup_bitmap;  // set by the correction warps
+  uint32_t works[most_works];  // the places of work tiles after the block's first one
+  uint32_t tensor_memory;      // its address
+  WorkItem items[2];           // the next one's place is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;    // set by the correction warps
   float scales[B::queries][rows_of_tile];  // a, of each row
   FinalStats final_stats[B::queries][rows_of_tile];
   uint32_t needs[B::queries][rows_of_tile];  // Fixup bits of each row, for the fix-up pass
@@ -116,6 +119,7 @@ struct SharedMemory {
   /// By one thread. Warps arrive by one of their threads, products by a commit.
   __device__ void make_barriers() const {
     constexpr int products = 1, correction = 4, softmax = 4;
+    mbarrier_init(shared_address(&state->answered), 1);
     mbarrier_init(shared_address(&state->q_full), 1);
     mbarrier_init(shared_address(&state->q_empty), 1 + products + correction + B::queries * softmax);
     for (int i = 0; i < B::stages; i++) {

@@ -18,12 +18,17 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   __device__ void run() {
 #pragma unroll 1
     for (bool repeats = false;; repeats = true) {
-      int32_t number = 0;
-      for_each_work_tile(p_, p_.schedule.tile_rows, [&](const WorkTile &w) {
+      uint32_t place = blockIdx.x;
+#pragma unroll 1
+      for (int32_t number = 0; place != no_work; number++) {
+        const bool asks = !repeats && number < most_works;
+        if (asks) ask();
+        const uint32_t tile = quotient(place, p_.by_num_splits);
+        const WorkTile w = get_work_tile(p_, p_.schedule.tile_rows, tile, place - tile * p_.schedule.num_splits);
         if (w.rows > 0 && (!repeats || state_.fixup_bitmap.has(p_, number)))
           this->send(repeats ? WorkPass::detect : WorkPass::main, number, w);
-        number++;
-      });
+        place = asks ? answer(number) : number < most_works ? state_.works[number] : no_work;
+      }
       if (repeats) break;
       this->signal(WorkPass::drain);
       bar_sync(fixup_bitmap, 32 + 128);
@@ -33,9 +38,24 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   }
 
  private:
-  __device__ static int lane() {
-    return tcgen05::lane();
+  static constexpr uint32_t no_work = ~0u;
+
+  /// Asks for the place of another work tile, whose block has not begun, so that all end together. Those are looked up
+  /// when they are processed again. A block that has no room to remember more leaves the rest to others.
+  __device__ void ask() const {
+    if (this->is_leader()) clusterlaunchcontrol_try_cancel(&state_.response, &state_.answered);
+    __syncwarp();
   }
+  __device__ uint32_t answer(int32_t number) {
+    answers_.wait(state_.answered, 0);
+    const uint32_t place = clusterlaunchcontrol_query_cancel(&state_.response, no_work);
+    if (this->is_leader()) state_.works[number] = place;
+    fence_proxy_async();
+    __syncwarp();
+    return place;
+  }
+
+  __device__ static int lane() { return tcgen05::lane(); }
 
   /// By the leader: a box for each tile of queries.
   __device__ void load_queries(const WorkTile &w) const {
@@ -51,6 +71,8 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
           {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
     }
   }
+
+  Phases answers_;
 };
 
 }  // namespace fa::kernels::tcgen05

@@ -80,9 +80,12 @@ constexpr int columns_of_values(int dim, Entry entry) {
   return entry == Entry::narrow ? narrow_columns : dim;
 }
 
-/// Tiles first; then barriers, and the roles' messages to each other.
+/// Work tiles that a block takes over from others of its grid, at most: it keeps their numbers.
+constexpr int most_works = 255;
+
+/// Tiles first; then barriers, the roles' messages to each other, and the numbers of work tiles.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
-  return rows(s) * dim * 2 + s.stages * s.keys * (dim + dim_v) * 2 + 5 * 1024;
+  return rows(s) * dim * 2 + s.stages * s.keys * (dim + dim_v) * 2 + 6 * 1024;
 }
 
 constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {

@@ -53,6 +53,10 @@ CODES = [
 ]
 
 ROLES = [
+    role("place_of_a_block", "forward/tcgen05/producer.cuh", "    if (this->is_leader()) state_.works[number] = place;\n", "", r"unwritten-memory|" + ANY, "WithoutNumbers"),
+    role("wait_for_an_answer", "forward/tcgen05/producer.cuh", "    answers_.wait(state_.answered, 0);\n", "", ANY),
+    role("fence_of_an_answer", "forward/tcgen05/producer.cuh", "    fence_proxy_async();\n    __syncwarp();\n    return place;", "    __syncwarp();\n    return place;", r"reader-fence|proxy-fence|race", formal=True),
+    role("work_of_a_block_that_is_taken_over", "forward/tcgen05/producer.cuh", "quotient(place, p_.by_num_splits)", "quotient(blockIdx.x, p_.by_num_splits)", WRONG),
     role("correction_behind_its_arrival", "forward/tcgen05/correction.cuh",
          "        if (iteration > 0) scale(t);\n        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n",
          "        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n        if (iteration > 0) scale(t);\n", ANY),
