@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backward/mma/tiles.h"
 #include "cuda/inputs.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
@@ -96,9 +97,14 @@ int64_t tiles_alike(const BackwardCall &c, const TileConfig &tile) {
 /// instead of five.
 constexpr double max_wait_fraction = 0.3;
 
+/// Steps from an addition to dq to the next one in order: warps of their own pass turns on within a step.
+int64_t steps_of_turn(const Image &image) {
+  return image.family == &kernels::backward_mma::family ? 2 : 1;
+}
+
 /// Whether blocks wait little enough for their turns; judged by one sequence, so that its bits do not depend on the
 /// batch.
-bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Device &device) {
+bool fixed_order_pays(const BackwardCall &c, const Image &image, const TileConfig &tile, const Device &device) {
   const Attention &a = *c.attention;
   auto queries = static_cast<double>(c.max_seqlen_q);  // that attend a block's keys
   if (a.window_left >= 0 && (a.mask == FA_MASK_CAUSAL || a.window_right >= 0))
@@ -107,9 +113,16 @@ bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Devic
   const int64_t columns = c.heads_kv, slots = max_active_blocks(Entry::bwd_fused, tile, device);
   const int64_t tiles = ceil_div(c.max_seqlen_k, tile.keys);
   if (columns == 0 || tiles == 0) return true;
-  const int64_t together = ceil_div(slots, group_of_keys(c, device, tile, slots, columns));
+  const int64_t group = group_of_keys(c, device, tile, slots, columns), together = ceil_div(slots, group);
   const double steps = std::ceil(queries / tile.rows) * static_cast<double>(c.heads_q / columns);
   const double steps_per_slot = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
+  // Under a window or chunk the next tile of keys comes to the same queries this many steps later by itself. Where that
+  // is too early, a column takes the rest for each of its tiles, one after another.
+  if (queries < static_cast<double>(c.max_seqlen_q)) {
+    const int64_t apart = c.heads_q / columns * tile.keys / tile.rows;
+    const int64_t chain = ceil_div(columns, group) * tiles * std::max<int64_t>(steps_of_turn(image) - apart, 0);
+    if (static_cast<double>(chain) > (1 + max_wait_fraction) * std::max(steps, steps_per_slot)) return false;
+  }
   const auto waits = static_cast<double>(std::min(tiles_alike(c, tile), together) - 1);
   return waits <= max_wait_fraction * std::max(steps, steps_per_slot);
 }
@@ -120,8 +133,8 @@ Count query_tiles(const BackwardCall &c, int64_t rows) {
   return tiles_of(packed, c.batch, c.rows_q, c.max_seqlen_q, rows).count * c.heads_q * (packed ? 1 : c.batch);
 }
 
-/// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes of its own, so that all
-/// parts and workspaces stay aligned.
+/// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes of its own, so that
+/// all parts and workspaces stay aligned.
 constexpr int64_t ints_of_tickets = 256 / sizeof(int32_t);
 
 /// The workspace: statistics of rows and, where one loop sums all three gradients, the accumulator of dq.
@@ -169,7 +182,7 @@ class Planner {
       KernelLaunch kernel = launch_of(image, Entry::bwd_fused);
       if (const char *why = unsupported_reason(kernel)) return why;
       const bool any_order = c_.attention->nondeterministic;
-      if (!any_order && !fixed_order_pays(c_, kernel.tile, device_))
+      if (!any_order && !fixed_order_pays(c_, image, kernel.tile, device_))
         return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
       if (const char *why = encode_maps_of(&kernel)) return why;
       plan_->in_turns = !any_order;

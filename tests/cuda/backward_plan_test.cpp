@@ -164,8 +164,26 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
   square.call.q_offset = &offset;  // which may be any
   EXPECT_FALSE(in_turns(square));
   square.call.q_offset = nullptr, square.attention.mask = FA_MASK_NONE;
-  square.attention.window_left = 512, square.attention.window_right = 0;
-  EXPECT_TRUE(in_turns(square));
+}
+
+/// Under a window, or in chunks, the next tile of keys comes to the same queries later by itself: by one step a head,
+/// where a turn takes two. With one head the tiles of a column would follow one another a step apart, however many
+/// there are, and other columns have to fill that time.
+// [F52]
+TEST(BackwardPlan, TakesTurnsWhereWindowsSlide) {
+  const KernelSet gradients = images_of(kernels::bf16);
+  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+  Device device = small_device();
+  device.shared_per_block = 163 << 10;
+  const auto in_turns = [&](Shaped16 s, int64_t window, int64_t chunk) {
+    s.attention.window_left = window, s.attention.window_right = window < 0 ? -1 : 0, s.attention.chunk = chunk;
+    return plan_of(s.get(), gradients, device).in_turns;
+  };
+  EXPECT_FALSE(in_turns({1, 8192, 8192, 1, 1}, 512, 0));
+  EXPECT_TRUE(in_turns({1, 8192, 8192, 2, 1}, 512, 0)) << "two steps apart";
+  EXPECT_TRUE(in_turns({1, 8192, 8192, 64, 64}, 4096, 0)) << "other columns fill the time";
+  EXPECT_FALSE(in_turns({1, 65536, 65536, 4, 4}, -1, 512));
+  EXPECT_TRUE(in_turns({1, 65536, 65536, 32, 4}, -1, 512));
 }
 
 /// The reason against one loop is named, where dk or dv and dq come from a pass each. Where the contents of memory
