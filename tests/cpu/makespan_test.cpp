@@ -180,6 +180,7 @@ constexpr IsaKernels kernels = {
     .merge_parts = [](const MergeCall &, int64_t, int64_t) {},
     .convert_rows = [](const TokenRows &) {},
     .rotate_rows = [](const TokenRows &, const TokenRotation &) {},
+    .rotate_whole_rows = [](const TokenRows &, const TokenRotation &, int64_t) {},
     .quantise_rows = [](const TokenRows &, const TokenCodes &, const TokenRotation &, int64_t) {},
 };
 
