@@ -28,6 +28,11 @@ struct DeviceLimits {
   bool busy = false;              // another process has the device for itself
   bool apart = false;             // kernels see registered memory at other addresses than the host
 
+  // Multiprocessors that are unlike the others.
+  int taken_sms = 0;   // no block gets there
+  int slow_sms = 0;    // half as fast
+  bool paced = false;  // they run side by side, in the time of their instructions
+
   int capability() const { return major * 10 + minor; }
   bool has_clusters() const { return major >= 9; }
 };

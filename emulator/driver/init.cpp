@@ -42,6 +42,9 @@ EMU_API CUresult cuInit(unsigned flags) {
           auto device = std::make_unique<Device>();
           device->ordinal = static_cast<int>(process().devices.size());
           device->limits = limits;
+          device->room.multiprocessors.set_up({static_cast<uint32_t>(limits.sm_count),
+                                               static_cast<uint32_t>(limits.taken_sms),
+                                               static_cast<uint32_t>(limits.slow_sms)});
           device->memory = std::make_unique<fa::emu::memory::DeviceMemory>(device->limits.memory_bytes);
           device->default_pool = {{}, device.get(), 0, 0, 0, 0, true};
           device->pool = &device->default_pool;

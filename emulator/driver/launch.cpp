@@ -171,6 +171,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   if (run_state.footprint) compare_with_others(run_state, operation, device);
   if (run_state.grid_workspace) device.memory->release(run_state.grid_workspace);
   report(run_state, fault);
+  if (fault || context.sticky != CUDA_SUCCESS) device.room.multiprocessors.reset_columns(run_state.grid_number);
   if (!fault) return;
   // First the reason: the program may end as soon as it sees the error.
   report_always("kernel", code_of(fault->kind), fault->what());

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "driver/api.h"
+#include "driver/evenness.h"
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"

@@ -65,6 +65,8 @@ bool change(DeviceLimits &device, std::string_view property) {
       device.busy = true;
     } else if (name == "apart") {
       device.apart = true;
+    } else if (name == "paced") {
+      device.paced = true;
     } else {
       return false;
     }
@@ -73,6 +75,9 @@ bool change(DeviceLimits &device, std::string_view property) {
   uint64_t n = parse_number(value).value_or(0);
   if (name == "sms" && n >= 1 && n <= most_sms) {
     device.sm_count = static_cast<int>(n);
+  } else if ((name == "taken" || name == "slow") && n >= 1 && n <= most_sms) {
+    (name == "taken" ? device.taken_sms : device.slow_sms) = static_cast<int>(n);
+    device.paced = true;
   } else if (name == "memory" && n >= 1) {
     device.memory_bytes = n;
   } else if (name == "l2" && n >= 1 && n <= INT32_MAX) {
@@ -107,8 +112,14 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
         errors.push_back("FA_EMU_DEVICE: '" + std::string(property) +
-                         "' is not a property of a device, such as sms=14, " +
-                         "memory=10G, shared=64K, l2=5M, pageable, ats, nopools, busy or apart");
+                         "' is not a property of a device, such as sms=14, taken=2, slow=1, " +
+                         "memory=10G, shared=64K, l2=5M, pageable, ats, nopools, busy, apart or paced");
+    if (limits->taken_sms + std::max(limits->slow_sms, 1) > limits->sm_count)
+      errors.push_back("FA_EMU_DEVICE: of " + std::to_string(limits->sm_count) +
+                       " multiprocessors taken=" + std::to_string(limits->taken_sms) + " leaves " +
+                       std::to_string(std::max(limits->sm_count - limits->taken_sms, 0)) +
+                       ", slow=" + std::to_string(limits->slow_sms) + " needs " + std::to_string(limits->slow_sms) +
+                       " of these, and blocks need at least one");
     result.push_back(*limits);
   }
   return result;

@@ -5,6 +5,10 @@
 //                                     with a warning on stderr. Differences from a generation's usual board are
 //                                     behind colons, as in sm_80:sms=14:memory=10G:pageable :
 //                                       sms=14      multiprocessors, of which a MIG slice has fewer
+//                                       taken=2     multiprocessors that another kernel holds: no block gets there
+//                                       slow=1      multiprocessors at half speed, the first ones
+//                                       paced       multiprocessors run side by side, as fast as they count warp
+//                                                   instructions, on one thread of the host; taken and slow imply it
 //                                       memory=10G  memory, whatever FA_EMU_MEMORY says
 //                                       shared=64K  shared memory of a block (by opting in) and of a multiprocessor
 //                                       l2=5M       the size of the L2 that programs see

@@ -106,6 +106,7 @@ void require_free(const Device &device) {
 }
 
 void dismantle(Context &context) {
+  context.device->room.multiprocessors.reset_columns(0);
   for (const auto &library : process().libraries) library->modules.erase(&context);
   while (!context.modules.empty()) unload(context.modules.begin()->get());
   for (const auto &stream : context.streams) make_dead(stream.get());

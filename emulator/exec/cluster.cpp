@@ -12,6 +12,7 @@ namespace fa::emu {
 namespace {
 
 constexpr uint32_t ordered_quantum = 4096;  // instructions that a warp may run in a row
+constexpr uint32_t paced_quantum = 256;     // the same where blocks are to run side by side
 constexpr uint32_t random_quantum = 64;     // at most, under a seed
 constexpr int idle_rounds_until_stuck = 16;
 
@@ -109,10 +110,12 @@ void Cluster::begin_cta(Cta &cta, uint32_t rank) {
   if (observer) observer->cta_begins(cta);
 }
 
-void Cluster::begin(Launch &new_launch, uint64_t n) {
+void Cluster::begin(Launch &new_launch, uint64_t n, uint64_t share) {
   launch = &new_launch;
+  share_ = share;
   number = n;
-  events = executed = 0;
+  events = executed = clock = 0;
+  waits = false;
   async.clear();
   states.clear();
   random.seed(launch->options.seed * 0x9e3779b97f4a7c15u + n);
@@ -124,9 +127,14 @@ void Cluster::begin(Launch &new_launch, uint64_t n) {
   uint32_t size = static_cast<uint32_t>(launch->cluster_size());
   if (ctas.size() != size) ctas = std::vector<Cta>(size);
   order_.clear();
+  for (Cta &cta : ctas) cta.multiprocessor = launch->multiprocessors().enter(share);
   for (uint32_t rank = 0; rank < size; rank++) begin_cta(ctas[rank], rank);
   for (Cta &cta : ctas)
     for (Warp &warp : cta.warps) order_.push_back(&warp);
+}
+
+void Cluster::leave() {
+  for (const Cta &cta : ctas) launch->multiprocessors().leave(cta.multiprocessor, share_);
 }
 
 bool Cluster::land_one() {
@@ -152,10 +160,11 @@ bool Cluster::round(uint64_t &budget) {
   uint64_t events_before = events;
   bool moved = false;
   bool varied = launch->options.seed != 0;
+  const uint32_t most = launch->paced ? paced_quantum : ordered_quantum;
   if (varied) std::shuffle(order_.begin(), order_.end(), random);
   for (Warp *warp : order_) {
     if (warp->blocked || warp->finished()) continue;
-    uint32_t quantum = varied ? 1 + static_cast<uint32_t>(random() % random_quantum) : ordered_quantum;
+    uint32_t quantum = varied ? 1 + static_cast<uint32_t>(random() % random_quantum) : most;
     if (still_spins(*warp)) continue;
     uint32_t left = quantum;
     Stop stop = run_warp(*warp, left);

@@ -28,6 +28,7 @@ struct Cta {
   uint32_t threads = 0;
   uint32_t shared_base = 0;  // address of its first byte: the rank above, shared_begin below
   uint32_t shared_bytes = 0;
+  uint32_t multiprocessor = 0;
   uint8_t *shared = nullptr;
   std::vector<Warp> warps;
   uint32_t warps_alive = 0;
@@ -91,8 +92,11 @@ struct Cluster {
     passes[first].warps--, passes[first].lanes -= active;
     passes[end].warps++, passes[end].lanes += active;
   }
-  /// Prepares cluster number n of the launch to run from the start; storage is reused.
-  void begin(Launch &new_launch, uint64_t n);
+  /// Prepares cluster number n of the launch to run from the start, where its blocks' multiprocessors have `share` of
+  /// their room left; storage is reused.
+  void begin(Launch &new_launch, uint64_t n, uint64_t share);
+  /// Its blocks leave their multiprocessors.
+  void leave();
   /// Runs every warp once or more, until about this many instructions are executed or nothing can go on.
   Step step(uint64_t budget);
   /// Lands one operation in flight; false otherwise.
@@ -107,6 +111,11 @@ struct Cluster {
   bool round(uint64_t &budget);
 
   std::vector<Warp *> order_;  // that have not ended
+  uint64_t share_ = 0;         // of a multiprocessor, that a block takes
+
+ public:
+  uint64_t clock = 0;                            // of a paced launch
+  bool waits = false;                            // of a paced launch: it could not go on when it last had its turn
 };
 
 }  // namespace fa::emu

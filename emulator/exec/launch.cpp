@@ -45,7 +45,7 @@ uint32_t thread_count(const Launch &launch) {
   uint32_t threads = options.threads ? options.threads : core_count();
   bool varied = options.seed != 0 || (options.check && threads > 1 && communicates(launch));
   // A finding under a seed or the checks must be there again in the next run, however busy the machine is.
-  if (options.threads == 0 && varied) threads = 1;
+  if ((options.threads == 0 && varied) || launch.paced) threads = 1;
   return static_cast<uint32_t>(std::min<uint64_t>(threads, launch.cluster_count()));
 }
 
@@ -118,6 +118,7 @@ std::optional<Fault> run(Launch &launch) {
   launch.begun = std::chrono::steady_clock::now();
   launch.next_progress = launch.options.progress;
   if (launch.options.starts == Starts::shuffled) shuffle_starts(launch);
+  if (launch.paced) launch.shares.resize(launch.multiprocessors().count());
   std::optional<Fault> first;
   auto work = [&] {
     try {

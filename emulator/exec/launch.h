@@ -12,6 +12,7 @@
 #include "exec/cta.h"
 #include "exec/fault.h"
 #include "exec/finding.h"
+#include "exec/multiprocessors.h"
 #include "exec/program.h"
 
 namespace fa::emu {
@@ -55,6 +56,13 @@ struct RunOptions {
 struct Room {
   static constexpr uint64_t whole = uint64_t{1} << 40;
   std::atomic<uint64_t> taken{0};  // of the whole
+  Multiprocessors multiprocessors;
+};
+
+/// The work of a paced launch on one multiprocessor. Times are those of warp instructions on one that is not slow.
+struct PacedShare {
+  uint64_t busy = 0, end = 0;  // the time that its blocks took, and when the last of them ended
+  uint64_t blocks = 0;
 };
 
 /// The verdict on a launch none of whose blocks can go on.
@@ -81,16 +89,16 @@ struct Launch {
   RunOptions options;
   std::vector<uint8_t> parameters;
   std::shared_ptr<const memory::RangeTable> ranges;
-  uint32_t resident_ctas = 1;  // that the device holds at once, over all SMs
-  uint32_t sm_count = 1;
-  uint32_t registers = 0;  // a thread, that the kernel's machine code has; 0: it has none
+  uint32_t resident_ctas = 1;                   // that the device holds at once, over all SMs
+  bool paced = false;                           // multiprocessors run side by side, each at its own speed
+  uint32_t registers = 0;                       // a thread, that the kernel's machine code has; 0: it has none
   uint64_t grid_number = 0;
   uint64_t grid_workspace = 0;         // of a cooperative launch: zeroed memory that its barrier counts in
   memory::DeviceHeap *heap = nullptr;  // of malloc in kernels; null: they get nothing
   std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
   std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout
 
-  // Concurrent launches; null: none.
+  // Concurrent launches; null: none. Without room for them it has a separate device.
   Room *room = nullptr;
   std::atomic<uint64_t> *progress = nullptr;  // counts whenever anything that runs gets on
   std::function<Verdict(uint64_t)> blocked;   // asked when nothing of it can go on, as of that progress
@@ -116,6 +124,8 @@ struct Launch {
   uint64_t cta_count() const { return cluster_count() * cluster_size(); }
   double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
   bool all_begun() const { return next_cluster >= cluster_count(); }
+  Multiprocessors &multiprocessors() { return (room ? room : &own_room)->multiprocessors; }
+  const Multiprocessors &multiprocessors() const { return (room ? room : &own_room)->multiprocessors; }
   /// The number of the cluster that begins as this one of all.
   uint64_t cluster_at(uint64_t place) const;
   /// Takes a cluster that has not begun out of the grid: its number, or nothing where none is left.
@@ -143,6 +153,10 @@ struct Launch {
   std::chrono::steady_clock::time_point begun;
   std::atomic<bool> stop{false};
   std::mutex mutex;
+
+  Room own_room;  // where room is null
+  // Filled by run.
+  std::vector<PacedShare> shares;      // by multiprocessor, of a paced launch
 };
 
 /// Runs the launch to its end on all host threads; the fault that ended it early, if one did.

@@ -56,8 +56,8 @@ uint64_t cta_value(const Cta &cta, std::string_view name) {
   if (name == "cluster_nctarank") return launch.cluster_size();
   if (name == "is_explicit_cluster") return launch.cluster_size() > 1;
   if (name == "nwarpid") return 64;
-  if (name == "smid") return cta.cluster->number % launch.sm_count;
-  if (name == "nsmid") return launch.sm_count;
+  if (name == "smid") return cta.multiprocessor;
+  if (name == "nsmid") return launch.multiprocessors().count();
   if (name == "gridid") return launch.grid_number;
   if (name == "total_smem_size" || name == "aggr_smem_size") return shared;
   if (name == "envreg1") return launch.grid_workspace >> 32;

@@ -6,16 +6,6 @@
 
 namespace fa::emu {
 
-uint32_t TensorMemory::find(uint32_t count) const {
-  constexpr uint32_t unit = 32;
-  for (uint32_t first = 0; first + count <= column_count; first += unit) {
-    bool free = true;
-    for (const Allocation &one : allocations) free &= first + count <= one.first || one.first + one.count <= first;
-    if (free) return first;
-  }
-  return column_count;
-}
-
 bool TensorMemory::allocated(uint32_t first, uint32_t count) const {
   uint32_t end = first + count;
   while (first < end) {
@@ -28,6 +18,7 @@ bool TensorMemory::allocated(uint32_t first, uint32_t count) const {
 }
 
 void TensorMemory::at_exit(Cta &cta) {
+  if (!allocations.empty()) cta.launch->multiprocessors().abandon(cta);
   if (!cta.launch->options.check) return;
   for (const Allocation &one : allocations)
     cta.launch->findings.add(Violation::tensor_not_freed, *one.warp, *one.instruction, -1,

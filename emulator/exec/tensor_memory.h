@@ -1,7 +1,9 @@
-// Tensor memory (PTX ISA 9.7.16.1): 128 lanes of 512 columns of 32 bits, a CTA's own, handed out by columns.
+// Tensor memory (PTX ISA 9.7.16.1): 128 lanes of 512 columns of 32 bits, handed out by columns, which the CTAs of a
+// multiprocessor share. No CTA reaches the columns of another: each keeps its cells itself.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "exec/cta.h"
@@ -23,14 +25,16 @@ struct TensorMemory : State {
   // alloc, dealloc and relinquish_alloc_permit with cta_group::2: how many have begun here, and which warp is at one.
   uint32_t begun = 0;
   const Warp *beginner = nullptr;
+  struct Promise {
+    uint32_t first, count;
+  };
+  std::optional<Promise> promised;  // columns that the other CTA of a pair has got for both
 
   TensorMemory() : cells_(lane_count * pitch, 0xffffffff) {}
 
   uint32_t *at(uint32_t lane, uint32_t column) { return cells_.data() + lane * pitch + column; }
   float *floats(uint32_t lane, uint32_t column) { return reinterpret_cast<float *>(at(lane, column)); }
 
-  /// The lowest free columns, or column_count.
-  uint32_t find(uint32_t count) const;
   bool allocated(uint32_t first, uint32_t count) const;
 
   void at_exit(Cta &cta) override;

@@ -28,7 +28,7 @@ class Worker {
   ~Worker() {
     set_idle(false);
     launch_.working--;
-    for (size_t i = 0; i < resident_.size(); i++) leave();
+    for (auto &cluster : resident_) leave(cluster.get());
   }
   Worker(const Worker &) = delete;
   Worker &operator=(const Worker &) = delete;
@@ -36,8 +36,9 @@ class Worker {
   void run() {
     while (!launch_.stop) {
       handle_requests();
+      if (launch_.paced) fill();
       if (!resident_.empty() || admit()) {
-        run_slice();
+        launch_.paced ? run_paced() : run_slice();
       } else if (launch_.all_begun() || launch_.resident > 0) {
         break;
       } else {
@@ -54,6 +55,8 @@ class Worker {
  private:
   static constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
   static constexpr uint64_t turns_until_company = 8;
+  static constexpr uint64_t paced_slice = 1 << 12;  // the same where launches are paced
+  static constexpr uint64_t paced_turns_until_company = turns_until_company * (slice / paced_slice);
   static constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
   static constexpr uint32_t blocked_pause = 50;              // microseconds until another look at the others' progress
   static constexpr uint32_t report_pause = 1000;             // microseconds
@@ -65,7 +68,9 @@ class Worker {
     launch_.room->taken -= room_;
     return false;
   }
-  void leave() {
+  /// cluster: null where none has begun.
+  void leave(Cluster *cluster) {
+    if (cluster) cluster->leave();
     launch_.resident -= launch_.cluster_size();
     if (launch_.room) launch_.room->taken -= room_;
   }
@@ -80,7 +85,7 @@ class Worker {
     }
     uint64_t place = launch_.next_cluster++;
     if (place >= launch_.cluster_count()) {
-      leave();
+      leave(nullptr);
       return false;
     }
     if (!spare_.empty()) {
@@ -89,7 +94,8 @@ class Worker {
     } else {
       resident_.push_back(std::make_unique<Cluster>());
     }
-    resident_.back()->begin(launch_, launch_.cluster_at(place));
+    resident_.back()->begin(launch_, launch_.cluster_at(place), room_ / launch_.cluster_size());
+    resident_.back()->clock = now_;
     return true;
   }
 
@@ -113,11 +119,66 @@ class Worker {
       at_++;
       return;
     }
-    leave();
+    end(cluster);
+  }
+
+  /// The cluster, which has its turn, has ended.
+  void end(Cluster &cluster) {
+    leave(&cluster);
     launch_.ended_clusters++;
     end_triggers(cluster);
     spare_.push_back(std::move(resident_[at_]));
     resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(at_));
+  }
+
+  /// Lets clusters begin on all multiprocessors that have room.
+  void fill() {
+    while (admit()) {
+    }
+  }
+
+  /// Runs the cluster whose clock is behind those of all others, so that their effects on one another come in the order
+  /// that it has on multiprocessors of these speeds. One that waits has its turn again when another one has got on.
+  void run_paced() {
+    size_t chosen = resident_.size();
+    for (size_t i = 0; i < resident_.size(); i++)
+      if (!resident_[i]->waits && (chosen == resident_.size() || resident_[i]->clock < resident_[chosen]->clock))
+        chosen = i;
+    if (chosen == resident_.size()) {  // all wait: one after another looks again
+      at_ = at_ < resident_.size() ? at_ : 0;
+      chosen = at_;
+    }
+    at_ = chosen;
+    Cluster &cluster = *resident_[chosen];
+    const uint64_t before = cluster.executed;
+    const Step step = cluster.step(paced_slice);
+    const uint64_t ran = cluster.executed - before;
+    launch_.executed += ran;
+    uint64_t took = 0;
+    for (const Cta &cta : cluster.ctas)
+      took = std::max<uint64_t>(took, launch_.multiprocessors().slowness(cta.multiprocessor));
+    took = took * ran / cluster.ctas.size();
+    cluster.clock += took;
+    for (const Cta &cta : cluster.ctas) launch_.shares[cta.multiprocessor].busy += took;
+    if (step == Step::stuck) {
+      cluster.waits = true;
+      return handle_stuck(cluster);
+    }
+    progress_++;
+    set_idle(false);
+    for (auto &other : resident_)
+      if (std::exchange(other->waits, false)) other->clock = std::max(other->clock, cluster.clock);
+    if (step == Step::running) {
+      if (++running_turns_ % paced_turns_until_company == 0 && launch_.company) launch_.company();
+      return;
+    }
+    now_ = cluster.clock;
+    for (const Cta &cta : cluster.ctas) {
+      PacedShare &share = launch_.shares[cta.multiprocessor];
+      share.end = std::max(share.end, now_);
+      share.blocks++;
+    }
+    end(cluster);
   }
 
   /// After a turn without progress: another cluster, or at last a deadlock.
@@ -134,7 +195,8 @@ class Worker {
     if (!all_idle() || judge() == Verdict::again) return;
     const Warp &warp = first_waiting(cluster);
     throw make_fault(warp, launch_.program->code[warp.groups[0].pc - (warp.groups[0].state == GroupState::blocked)],
-                     FaultKind::deadlock, -1, "nothing can go on: " + cluster.where());
+                     FaultKind::deadlock, -1,
+                     "nothing can go on: " + cluster.where() + launch_.multiprocessors().waiting_for_columns());
   }
 
   /// No block of the launch has begun, as others fill the device.
@@ -253,6 +315,7 @@ class Worker {
   size_t at_ = 0;
   uint64_t idle_turns_ = 0, seen_progress_ = 0, idle_as_of_ = 0;
   uint64_t running_turns_ = 0;
+  uint64_t now_ = 0;  // of a paced launch: when the last cluster ended, in whose place another one may begin
   bool idle_ = false;
 };
 

@@ -1,13 +1,11 @@
 // The counts of FA_EMU_JSON for a launch, against counts made by hand.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-
-#include "reported.h"
+#include "launch_line.h"
 #include "tensor_attention.h"
 
 namespace {
+
+using emulated::line_of;
+using emulated::value_of;
 
 /// One warp. Global memory: 32 neighbouring words (128 bytes, 4 sectors), words 32 bytes apart (32 sectors), 16
 /// neighbouring bytes a lane written (512 bytes, 16 sectors). Shared memory, in passes: neighbouring words written (1),
@@ -47,19 +45,31 @@ const char *const text = R"(
 }
 )";
 
-/// The line of JSON that f's launch makes.
-template <class F>
-std::string line_of(F f) {
-  char name[] = "/tmp/fa-emu-counters-XXXXXX";
-  close(mkstemp(name));
-  EXPECT_EQ(emulated::reported([&] {
-              setenv("FA_EMU_JSON", name, 1);
-              f();
-            }),
-            "");
-  std::string line = emulated::read_file(name);
-  unlink(name);
-  return line;
+/// One warp, five turns. To the L2 and back: an atom, an acquire load. A release in the red, and a fence. Shared memory
+/// and other scopes do not count.
+const char *const synchronising = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry synchronises(.param .u64 words) {
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<3>;
+  .shared .align 4 .u32 flag;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, 0;
+  ld.relaxed.gpu.global.u32 %r2, [%rd1];
+turn:
+  atom.global.add.u32 %r3, [%rd1], 1;
+  ld.acquire.gpu.global.u32 %r4, [%rd1];
+  atom.shared.add.u32 %r5, [flag], 1;
+  ld.volatile.shared.u32 %r6, [flag];
+  fence.acq_rel.cta;
+  fence.acq_rel.gpu;
+  red.release.gpu.global.add.u32 [%rd1+4], 1;
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %p1, %r1, 5;
+  @%p1 bra turn;
+  membar.sys;
+  ret;
 }
 
 double value_of(const std::string &line, const std::string &name) {

@@ -1,12 +1,15 @@
 // tcgen05.alloc, dealloc, relinquish_alloc_permit (PTX ISA 9.7.16.7). With cta_group::2 a warp of each CTA of a pair
-// runs them: the first waits for the second, as it may by 9.7.16.5. Both get the same columns because both ask in the
-// same order.
+// runs them: the first waits for the second, as it may by 9.7.16.5. The second then gets the same columns for both. The
+// blocks of a multiprocessor share its columns.
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "exec/access.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
+#include "exec/launch.h"
 #include "exec/tensor_memory.h"
 
 namespace fa::emu {
@@ -36,6 +39,26 @@ bool is_together(Warp &warp, const Instruction &instruction, TensorMemory &memor
   return true;
 }
 
+/// Nothing where there are none: the warp waits.
+std::optional<uint32_t> columns_for(Warp &warp, const Instruction &instruction, TensorMemory &memory, uint32_t count) {
+  Cta *peer = instruction.detail == 2 ? &warp.cta->cluster->ctas[warp.cta->rank ^ 1] : nullptr;
+  if (const auto promised = std::exchange(memory.promised, {})) {
+    if (promised->count != count)
+      fault(warp, instruction, FaultKind::illegal_instruction, -1,
+            "the blocks of a pair allocate " + std::to_string(count) + " and " + std::to_string(promised->count) +
+                " columns, expected as many in both");
+    return promised->first;
+  }
+  const auto first = warp.cta->launch->multiprocessors().allocate(*warp.cta, peer, count);
+  if (!first) {
+    if (peer) memory.beginner = &warp;  // it is still at this one
+    warp.pause = Pause::retry;
+    return {};
+  }
+  if (peer) peer->state<TensorMemory>().promised = {*first, count};
+  return first;
+}
+
 /// a, imm: where in shared memory the address goes. b: columns. detail: the group.
 template <bool observed>
 void allocate(Warp &warp, const Instruction &instruction, uint32_t mask) {
@@ -46,12 +69,10 @@ void allocate(Warp &warp, const Instruction &instruction, uint32_t mask) {
   if (memory.relinquished)
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
           "tcgen05.alloc after tcgen05.relinquish_alloc_permit in the same block");
-  uint32_t first = memory.find(count);
-  if (first == TensorMemory::column_count) {
-    warp.pause = Pause::retry;
-    return;
-  }
   if (!is_together(warp, instruction, memory)) return;
+  const std::optional<uint32_t> given = columns_for(warp, instruction, memory, count);
+  if (!given) return;
+  const uint32_t first = *given;
   uint32_t one = mask & -mask;
   Resolved where;
   resolve(warp, instruction, one, 4, 4, where);
@@ -75,6 +96,7 @@ void deallocate(Warp &warp, const Instruction &instruction, uint32_t) {
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
           "tcgen05.dealloc of " + std::to_string(count) + " columns at " + std::to_string(address) +
               ", which no tcgen05.alloc has given out");
+  warp.cta->launch->multiprocessors().deallocate(*warp.cta, address, count);
   if (Observer *observer = warp.cta->cluster->observer.get())
     observer->tensor_access(
         warp, instruction,
