@@ -156,8 +156,10 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   }
   if (work.cooperative) run_state.grid_workspace = device.memory->allocate(16);
   run_state.ranges = reachable(device);
-  run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * static_cast<uint32_t>(limits.sm_count);
-  run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
+  run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * device.room.multiprocessors.usable();
+  run_state.paced = limits.paced;
+  run_state.short_mma = settings().short_sums && limits.capability() == 89;
+  run_state.short_wgmma = settings().short_sums && limits.capability() == 90;
   run_state.grid_number = ++launches;
   if (run_state.options.observed()) check::attach(run_state);
   run_state.progressed = [&] { std::fprintf(stderr, "fa-emu: %s\n", progress_of(run_state).c_str()); };

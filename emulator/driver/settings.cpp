@@ -175,6 +175,10 @@ Settings read() {
   result.refuse_capture_context = capture == "refuse";
   if (!capture.empty() && capture != "refuse" && capture != "allow")
     errors.push_back("FA_EMU_CAPTURE_CONTEXT=" + std::string(capture) + " is neither allow nor refuse");
+  std::string_view sums = variable("FA_EMU_FP8_SUMS");
+  result.short_sums = sums != "exact";
+  if (!sums.empty() && sums != "exact" && sums != "hardware")
+    errors.push_back("FA_EMU_FP8_SUMS=" + std::string(sums) + " is neither hardware nor exact");
   result.quiet = number("FA_EMU_QUIET", 0, errors) != 0;
   return result;
 }

@@ -47,7 +47,12 @@
 //                                     has, the newest PTX, zstd in fat binaries (12.4), programmatic dependencies in
 //                                     captures (12.3)
 //   FA_EMU_MEMORY   1G                memory of each device
-//   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
+//   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN; cuMemAlloc or
+//                                     cuMemAlloc:2: the first or second call of that function, by its name without a
+//                                     version
+//   FA_EMU_FP8_SUMS exact             sums of 8-bit floating point products: as the hardware forms them, by default,
+//   with
+//                                     13 bits of mantissa on SM 89 (mma.sync) and SM 90 (wgmma); or exact there, too
 //   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
 //                                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and invalidate the capture, as a strict
 //                                     driver does; allow, the default: they succeed
@@ -78,6 +83,7 @@ struct Settings {
   int driver_version = 13000;
   uint64_t fail_call = 0;  // 0: none
   bool quiet = false;
+  bool short_sums = true;               // of 8-bit floating point products, on the SMs that have them
   bool refuse_capture_context = false;  // of a stream that captures, its context and device
   std::vector<std::string> errors;      // invalid variables, for stderr
   std::vector<std::string> warnings;    // settings whose effect may surprise

@@ -91,6 +91,7 @@ struct Launch {
   std::shared_ptr<const memory::RangeTable> ranges;
   uint32_t resident_ctas = 1;                   // that the device holds at once, over all SMs
   bool paced = false;                           // multiprocessors run side by side, each at its own speed
+  bool short_mma = false, short_wgmma = false;  // sums of 8-bit floating point products: see short_sum.h
   uint32_t registers = 0;                       // a thread, that the kernel's machine code has; 0: it has none
   uint64_t grid_number = 0;
   uint64_t grid_workspace = 0;         // of a cooperative launch: zeroed memory that its barrier counts in

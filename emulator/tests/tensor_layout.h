@@ -39,14 +39,17 @@ struct Matrix {
   std::vector<uint32_t> bits;
   std::vector<double> values;
 
-  Matrix(const Format &format, int matrix_rows, int matrix_depth, uint32_t seed)
+  /// any: all finite values of the format.
+  Matrix(const Format &format, int matrix_rows, int matrix_depth, uint32_t seed, bool any = false)
       : rows(matrix_rows), depth(matrix_depth) {
     std::vector<uint32_t> candidates;
     int width = format.integer ? 8 : 1 + format.exponent + format.mantissa;
     uint32_t step = width == 32 ? 1u << 13 : 1;
     for (uint64_t b = 0; b < uint64_t{1} << width; b += step) {
       double v = format.value(static_cast<uint32_t>(b)) * 8;
-      if (format.integer || (std::abs(v) < 16 && v == std::floor(v))) candidates.push_back(static_cast<uint32_t>(b));
+      const bool infinite = format.exponent == 5 ? (b & 0x7c) == 0x7c : (b & 0x7f) == 0x7f;
+      if (any ? !infinite : format.integer || (std::abs(v) < 16 && v == std::floor(v)))
+        candidates.push_back(static_cast<uint32_t>(b));
     }
     std::mt19937 random(seed);
     for (int i = 0; i < rows * depth; i++) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "client.h"
+#include "short_sum_reference.h"
 #include "tensor_layout.h"
 
 namespace {
@@ -28,6 +29,7 @@ struct Case {
   int a_strip = 0, b_strip = 0;  // which 32 bytes along K of the matrices in memory are multiplied
   int scale_a = 1, scale_b = 1;
   bool accumulate = true;
+  bool any = false;  // value of 8-bit formats, of which bits get lost
   std::string end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
 
   int depth() const { return 32 / a.bytes; }
@@ -86,7 +88,7 @@ struct Outcome {
 struct Inputs {
   Matrix a, b;
   explicit Inputs(const Case &c)
-      : a(c.a, 64, c.depth() * (c.a_strip + 1), 1), b(c.b, c.columns, c.depth() * (c.b_strip + 1), 2) {}
+      : a(c.a, 64, c.depth() * (c.a_strip + 1), 1, c.any), b(c.b, c.columns, c.depth() * (c.b_strip + 1), 2, c.any) {}
 };
 
 /// Register r of thread t holds these elements: row, and the first of its columns.
@@ -225,6 +227,51 @@ TEST(Wgmma, HalfAccumulators) {
       c.columns = 96;
       expect_product(c, format.name);
     }
+}
+
+/// As SM 90 forms them; in f32 where FA_EMU_FP8_SUMS=exact asks for it.
+TEST(Wgmma, ShortSumsOfEightBitProducts) {
+  const char *asked = std::getenv("FA_EMU_FP8_SUMS");
+  const bool is_short = !(asked && std::string(asked) == "exact");
+  for (const Format &format : {tensor::e4m3, tensor::e5m2})
+    for (const bool half : {false, true})
+      for (const bool accumulate : {false, true}) {
+        Case c;
+        c.a = c.b = format;
+        c.any = true;
+        c.accumulate = accumulate;
+        c.accumulator = half ? Accumulator::f16 : Accumulator::f32;
+        const Outcome outcome = run(c);
+        ASSERT_EQ(outcome.result, CUDA_SUCCESS);
+        const Inputs in(c);
+        const int least = 2 - (1 << (format.exponent - 1));
+        int lost = 0;
+        for (int t = 0; t < threads; t++)
+          for (int r = 0; r < c.registers(); r++)
+            for (int part = 0; part < (half ? 2 : 1); part++) {
+              const int row = row_of(c, t, r), column = column_of(c, t, r) + part;
+              const double before = accumulate ? sum_before(row, column) : 0;
+              std::vector<emulated::Term> terms{{before, emulated::exponent_of(before, -126)}};
+              double exact = before, size = std::abs(before);
+              for (int k = 0; k < c.depth(); k++) {
+                const double x = in.a.at(row, k), y = in.b.at(column, k);
+                terms.push_back({x * y, emulated::exponent_of(x, least) + emulated::exponent_of(y, least)});
+                exact += x * y;
+                size += std::abs(x * y);
+              }
+              const double sum = emulated::short_sum(terms, !half), got = decode(c, outcome.after[t * 128 + r], part);
+              if (std::abs(sum) > 65000 && half) continue;  // infinite there
+              lost += std::abs(got - exact) > size * 0x1p-20;
+              if (is_short) {
+                ASSERT_NEAR(got, sum, half ? std::abs(sum) * 0x1p-11 + 0x1p-25 : 0) << row << " " << column;
+              } else if (!half) {
+                ASSERT_NEAR(got, exact, size * 0x1p-20);
+              }
+            }
+        if (!half) {
+          EXPECT_EQ(lost > 100, is_short) << lost;
+        }
+      }
 }
 
 TEST(Wgmma, Integers) {

@@ -4,6 +4,8 @@
 
 #include "exec/dispatch.h"
 #include "exec/families/mma_wide.h"
+#include "exec/launch.h"
+#include "exec/short_sum.h"
 
 namespace fa::emu {
 namespace {
@@ -18,6 +20,37 @@ struct Form {
   std::array<size_t, 4> registers;
 };
 
+/// 2 to the least exponent of a format of Eight.
+constexpr float least_power(uint32_t kind) {
+  return kind == Eight::e5m2 ? 0x1p-14f : 0x1p-6f;
+}
+
+/// As multiply<Eight, Sum, 16, depth>, with the short sums of SM 89: 16 products after the other 16.
+template <class Sum, int depth>
+void multiply_short(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  if (!warp.cta->launch->short_mma) return multiply<Eight, Sum, 16, depth>(warp, instruction, mask);
+  constexpr int width = 16, tiles = depth / width, accumulators = 2 * Sum::registers;
+  constexpr bool half_sum = std::is_same_v<Sum, HalfPairs>;
+  const Slot *d = warp.list(instruction), *as = d + accumulators, *bs = as + 2 * tiles, *cs = bs + tiles;
+  const uint32_t kind_a = instruction.detail & 15u, kind_b = instruction.detail >> 4 & 15u;
+  alignas(64) float a[2][8 * width], b[width][8];
+  Vector<float> sums[2][8];
+  for (int half = 0; half < 2; half++) Sum::template read<float>(warp, cs + half * Sum::registers, sums[half]);
+  for (int r = 0; r < tiles; r++) {
+    unpack_columns<Eight, Sum, width>(warp.row<uint8_t>(bs[r]), b, kind_b);
+    for (int half = 0; half < 2; half++) {
+      const uint8_t *tile = warp.row<uint8_t>(as[half + 2 * r]);
+      for (int i = 0; i < 8 * width; i += 8) Eight::values(tile + i, a[half] + i, kind_a);
+      float *sum = reinterpret_cast<float *>(sums[half]);
+      short_sum::multiply_tile(sum, 8, a[half], width, b[0], 8, 8, 8, width, true, least_power(kind_a),
+                               least_power(kind_b), !half_sum);
+      if (half_sum)
+        for (int i = 0; i < 64; i++) sum[i] = float_from_half(half_from_float(sum[i]));
+    }
+  }
+  for (int half = 0; half < 2; half++) Sum::template write<float>(warp, d + half * Sum::registers, sums[half], false);
+}
+
 template <class Element, class Sum, int rows, int depth>
 constexpr Form form(std::string_view shape) {
   constexpr size_t width = sizeof(typename Element::Bits) == 8 ? 4 : 16 / sizeof(typename Element::Bits);
@@ -27,6 +60,7 @@ constexpr Form form(std::string_view shape) {
   if constexpr (std::is_same_v<Sum, Pairs<float>> && rows == 16 && std::is_same_v<typename Element::Bits, uint16_t>)
     run = multiply_wide<Element, depth>;
 #endif
+  if constexpr (std::is_same_v<Element, Eight>) run = multiply_short<Sum, depth>;
   return {shape, run, {accumulators, rows / 8 * tiles, tiles, accumulators}};
 }
 
