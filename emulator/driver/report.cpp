@@ -13,6 +13,7 @@
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"
+#include "driver/synchronisation.h"
 #include "driver/totals.h"
 #include "driver/trace.h"
 
@@ -26,6 +27,8 @@ struct Summary {
   ExecutionCount total;
   uint64_t tensor_operations = 0;  // floating point operations of mma, wgmma and tcgen05.mma
   uint64_t barriers = 0;           // warps at bar, barrier
+  std::vector<Synchronisation> synchronisation;
+  std::optional<Evenness> evenness;
 };
 
 /// 2 m n k of a shape such as m16n8k16; 0 for other modifiers.
@@ -40,6 +43,8 @@ uint64_t operations_of(std::string_view shape) {
 Summary summarise(const Launch &launch) {
   Summary result;
   result.tensor_operations = launch.tensor_operations;
+  result.synchronisation = synchronisation_of(launch);
+  result.evenness = evenness_of(launch);
   std::map<std::string_view, ExecutionCount> mix;
   const Program &program = *launch.program;
   for (uint32_t pc = 0; pc < launch.counts.size(); pc++) {
@@ -79,6 +84,8 @@ void print(const Launch &launch, const Summary &summary) {
                wide(summary.total.lanes), static_cast<double>(summary.total.lanes) / launch.seconds / 1e6);
   std::fprintf(stderr, "fa-emu:   %llu floating point operations of tensor cores, %llu warps at barriers\n",
                wide(summary.tensor_operations), wide(summary.barriers));
+  print(launch, summary.synchronisation);
+  if (summary.evenness) print(launch, *summary.evenness);
   const Traffic &traffic = launch.traffic;
   if (launch.options.count)
     std::fprintf(
@@ -141,6 +148,8 @@ std::string json_of(const Launch &launch, const Summary &summary, const Judged &
   add("global_bytes_read", traffic.global_read);
   add("global_bytes_written", traffic.global_written);
   add("sectors_per_request", ratio(traffic.global_sectors, traffic.global_requests));
+  text += json_of(launch, summary.synchronisation);
+  if (summary.evenness) text += json_of(launch, *summary.evenness);
   text += ",\"mix\":{";
   for (size_t i = 0; i < summary.mix.size(); i++)
     text += (i ? "," : "") + quoted(summary.mix[i].first) + ":" + std::to_string(summary.mix[i].second.warps);

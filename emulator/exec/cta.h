@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <unordered_map>
 #include <vector>
 
 #include "exec/observer.h"
@@ -114,6 +115,7 @@ struct Cluster {
   uint64_t share_ = 0;         // of a multiprocessor, that a block takes
 
  public:
+  std::unordered_map<uint32_t, uint64_t> polls;  // by program counter: jumps back, by warps, in loops that only wait
   uint64_t clock = 0;                            // of a paced launch
   bool waits = false;                            // of a paced launch: it could not go on when it last had its turn
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -157,6 +158,7 @@ struct Launch {
 
   Room own_room;  // where room is null
   // Filled by run.
+  std::map<uint32_t, uint64_t> polls;  // by program counter: see Cluster
   std::vector<PacedShare> shares;      // by multiprocessor, of a paced launch
 };
 

@@ -213,6 +213,7 @@ class Loop {
       number = warp_.group_count;
       add_group(warp_, instruction.target, taken, warp_.frame);
     }
+    if (instruction.detail == 2) cluster_.polls[static_cast<uint32_t>(&instruction - code_)]++;
     if (instruction.detail) turn_back(number);
     if (warp_.group_count == 1) return true;
     if (rest == 0) save();

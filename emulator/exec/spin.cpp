@@ -53,9 +53,9 @@ bool same_registers(const Warp &warp, const Snapshot &snapshot) {
   return same;
 }
 
-/// Whether others may see that it was executed. An atom is not among them: where memory changes, so does its result.
-bool has_effect(const Program &program, uint32_t pc) {
-  const ptx::Opcode &opcode = program.module->opcodes[program.source(pc).opcode];
+}  // namespace
+
+bool has_effect(const ptx::Opcode &opcode) {
   if (opcode.name == "mbarrier") return !opcode.has("test_wait") && !opcode.has("try_wait");
   for (const char *name : {"st", "stmatrix", "red", "cp", "bar", "barrier", "tcgen05", "wgmma", "multimem", "call",
                            "setmaxnreg", "griddepcontrol"})
@@ -63,15 +63,14 @@ bool has_effect(const Program &program, uint32_t pc) {
   return false;
 }
 
-}  // namespace
-
 bool spins(Warp &warp) {
   const Program &program = *warp.cta->launch->program;
   Snapshot snapshot;
   take(warp, snapshot);
   for (int step = 0, compared = 0; step < longest_loop && compared < most_comparisons; step++) {
     uint32_t group = select_group(warp);
-    if (group != no_group && has_effect(program, warp.groups[group].pc)) return false;
+    if (group != no_group && has_effect(program.module->opcodes[program.source(warp.groups[group].pc).opcode]))
+      return false;
     uint32_t one = 1;
     Stop stop = run_warp(warp, one);
     if (stop == Stop::finished || stop == Stop::blocked) return false;

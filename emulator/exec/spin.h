@@ -21,6 +21,10 @@ struct SpinWatch : State {
   void look() { next_look = turns = waits = 0; }
 };
 
+/// Whether others may see that such an instruction was executed. An atom is not among them: where memory changes, so
+/// does its result.
+bool has_effect(const ptx::Opcode &opcode);
+
 /// Runs the warp on for a while, and says whether it came back to the same state.
 bool spins(Warp &warp);
 

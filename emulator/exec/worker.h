@@ -297,6 +297,7 @@ class Worker {
     launch_.counts.resize(launch_.program->code.size());
     for (auto *list : {&resident_, &spare_})
       for (const auto &cluster : *list) {
+        for (const auto &[pc, turns] : cluster->polls) launch_.polls[pc] += turns;
         ExecutionCount straight;
         for (size_t pc = 0; pc < cluster->counts.size(); pc++) {
           straight.warps += cluster->passes[pc].warps;

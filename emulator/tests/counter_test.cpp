@@ -71,12 +71,25 @@ turn:
   membar.sys;
   ret;
 }
-
-double value_of(const std::string &line, const std::string &name) {
-  size_t at = line.find("\"" + name + "\":");
-  if (at == std::string::npos) ADD_FAILURE() << "no " << name << " in " << line;
-  return at == std::string::npos ? -1 : std::strtod(line.c_str() + at + name.size() + 3, nullptr);
+.visible .entry polls(.param .u64 words) {
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %ctaid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra late;
+wait:
+  ld.acquire.gpu.global.u32 %r2, [%rd1];
+  setp.eq.u32 %p2, %r2, 0;
+  @%p2 bra wait;
+  ret;
+late:
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p2, %r2, 20000;
+  @%p2 bra late;
+  st.release.gpu.global.u32 [%rd1], 1;
+  ret;
 }
+)";
 
 TEST(Counters, Traffic) {
   std::string line = line_of([] {
@@ -94,6 +107,36 @@ TEST(Counters, Traffic) {
   EXPECT_EQ(value_of(line, "tensor_operations"), 2 * 16 * 8 * 16);
   EXPECT_EQ(value_of(line, "warp_instructions"), 24);
   EXPECT_EQ(value_of(line, "thread_instructions"), 24 * 32);
+}
+
+TEST(Counters, RoundTripsAndFences) {
+  std::string line = line_of([] {
+    emulated::start();
+    emulated::Array<int> words(std::vector<int>(2));
+    emulated::launch(emulated::kernel(synchronising, "synchronises"), {2}, {32}, 0, words.address);
+  });
+  EXPECT_EQ(value_of(line, "l2_round_trips"), 2 * (1 + 5 + 5));
+  EXPECT_EQ(value_of(line, "l2_reductions"), 2 * 5);
+  EXPECT_EQ(value_of(line, "fences"), 2 * (5 + 5 + 1));
+  EXPECT_EQ(value_of(line, "polls"), 0);
+  const std::string acquire = line.substr(line.find("\"ptx\":\"ld.acquire.gpu.global.u32\""));
+  EXPECT_EQ(value_of(acquire, "warps"), 2 * 5);
+  EXPECT_EQ(acquire.find("\"loop\":[12,21]"), acquire.find("\"loop\":")) << acquire;
+  EXPECT_EQ(value_of(acquire, "a_turn"), 1);
+}
+
+/// The waiting block has its turns as often as the other one where multiprocessors run side by side.
+TEST(Counters, Polls) {
+  std::string line = line_of([] {
+    setenv("FA_EMU_DEVICE", "sm_80:sms=2:paced", 1);
+    setenv("FA_EMU_SEED", "0", 1);
+    emulated::start();
+    emulated::Array<int> words(std::vector<int>(2));
+    emulated::launch(emulated::kernel(synchronising, "polls"), {2}, {32}, 0, words.address);
+  });
+  EXPECT_GT(value_of(line, "polls"), 50);
+  EXPECT_EQ(value_of(line, "fences"), 1);
+  EXPECT_EQ(value_of(line, "l2_round_trips"), value_of(line, "polls") + 1);
 }
 
 /// Two products of rows x keys x head size, on wgmma or tcgen05.

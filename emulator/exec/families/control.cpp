@@ -5,6 +5,7 @@
 #include "exec/builtin.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
+#include "exec/spin.h"
 
 namespace fa::emu {
 namespace {
@@ -32,12 +33,21 @@ bool may_wait(Decoder &d, size_t first, size_t last) {
   return false;
 }
 
-/// detail: a jump back in a loop that may wait.
+/// Whether a loop does nothing else.
+bool only_waits(Decoder &d, size_t first, size_t last) {
+  const ptx::Function &function = d.function();
+  for (size_t i = first; i < last; i++)
+    if (has_effect(d.builder().module().opcodes[function.instructions[i].opcode])) return false;
+  return true;
+}
+
+/// detail: 1 a jump back in a loop that may wait, 2 in one that does nothing else.
 bool decode_bra(Decoder &d) {
   d.expect_operands(1, 1);
   d.out().target = target_of(d, d.operand(0));
   const Instruction *first = &d.builder().program().code[d.builder().first_pc()];
-  d.out().detail = may_wait(d, d.operand(0).index, static_cast<size_t>(&d.out() - first));
+  const size_t begin = d.operand(0).index, end = static_cast<size_t>(&d.out() - first);
+  d.out().detail = !may_wait(d, begin, end) ? 0 : only_waits(d, begin, end) ? 2 : 1;
   d.out().flow = Flow::branch;
   return d.run(nothing);
 }
