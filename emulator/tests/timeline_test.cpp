@@ -48,6 +48,37 @@ again:
 }
 )";
 
+/// Three tiles of two turns of two products, with other instructions between these and between tiles.
+const std::string tiles = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry tiles() {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .f32 %f<9>;
+  mov.u32 %r1, 0;
+  mov.f32 %f1, 0f00000000;
+tile:
+  mov.u32 %r2, 0;
+turn:
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r8, %r8, %r8, %r8}, {%r8, %r8}, {%f1, %f1, %f1, %f1};
+  add.u32 %r3, %r2, 1;
+  add.u32 %r4, %r2, 1;
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f5, %f6, %f7, %f8}, {%r8, %r8, %r8, %r8}, {%r8, %r8}, {%f1, %f1, %f1, %f1};
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, 2;
+  @%p1 bra turn;
+  mov.u32 %r5, 0;
+store:
+  add.u32 %r5, %r5, 1;
+  setp.lt.u32 %p2, %r5, 40;
+  @%p2 bra store;
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %p3, %r1, 3;
+  @%p3 bra tile;
+  ret;
+}
+)";
+
 /// said: the output on stderr.
 std::string trace(const char *checks, int launches, const char *kernel = "waits", int count = 100,
                   const std::string &said = "") {
@@ -103,6 +134,18 @@ TEST(Timeline, WhatIsLeftOutIsCounted) {
   trace("0", 1, "alternates", turns,
         "fa-emu: FA_EMU_TIMELINE: kernel alternates: " + std::to_string(blocks * (2 * (2 * turns + 2) - limit)) +
             " spans are left out, of blocks with more than " + std::to_string(limit) + "\n");
+}
+
+/// Writes the trace for timeline_gaps.py.
+TEST(Timeline, GapsBetweenTiles) {
+  const char *name = std::getenv("TEST_TRACE");
+  if (!name) GTEST_SKIP() << "timeline_gaps.py runs it";
+  EXPECT_EQ(emulated::reported([&] {
+              setenv("FA_EMU_TIMELINE", name, 1);
+              emulated::start();
+              launch(emulated::kernel(tiles, "tiles"), {1}, {32}, 0);
+            }),
+            "");
 }
 
 TEST(Timeline, TheSameInEveryRun) {
