@@ -1,4 +1,5 @@
 // Events: recorded in streams, waited for, and timed.
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/state.h"
 #include "driver/submit.h"
@@ -32,6 +33,7 @@ EMU_API CUresult cuEventDestroy_v2(CUevent handle) {
 }
 
 EMU_API CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags) {
+  const CalledAs name("cuEventRecordWithFlags");
   return api("cuEventRecord", [&] {
     Lock lock(process().mutex);
     Event &event = object<Event>(handle);
@@ -50,6 +52,7 @@ EMU_API CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, 
 }
 
 EMU_API CUresult cuEventRecord(CUevent event, CUstream stream) {
+  const CalledAs name("cuEventRecord");
   return cuEventRecordWithFlags(event, stream, 0);
 }
 

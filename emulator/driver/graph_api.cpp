@@ -3,6 +3,7 @@
 #include <cstring>
 #include <set>
 
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/graph.h"
 #include "driver/submit.h"
@@ -227,17 +228,21 @@ EMU_API CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
 }
 
 EMU_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+  const CalledAs name("cuGraphInstantiateWithFlags");
   return instantiate(exec, graph, flags);
 }
 EMU_API CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *, char *log, size_t log_bytes) {
+  const CalledAs name("cuGraphInstantiate");
   if (log && log_bytes) *log = '\0';
   return instantiate(exec, graph, 0);
 }
 EMU_API CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *, char *log, size_t log_bytes) {
+  const CalledAs name("cuGraphInstantiate");
   return cuGraphInstantiate_v2(exec, graph, nullptr, log, log_bytes);
 }
 EMU_API CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CudaGraphInstantiate *parameters) {
-  if (!parameters) return CUDA_ERROR_INVALID_VALUE;
+  const CalledAs name("cuGraphInstantiateWithParams");
+  if (!parameters) return api("cuGraphInstantiateWithParams", [] { return CUDA_ERROR_INVALID_VALUE; });
   CUresult result = instantiate(exec, graph, parameters->flags);
   constexpr int invalid_structure = 2;
   parameters->error_node = nullptr;

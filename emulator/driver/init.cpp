@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "driver/attributes.h"
+#include "driver/called_as.h"
 #include "driver/findings.h"
 #include "driver/interrupt.h"
 #include "driver/state.h"
@@ -169,6 +170,7 @@ EMU_API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
   });
 }
 EMU_API CUresult cuDeviceGetP2PAttribute(int *value, int, CUdevice device, CUdevice peer) {
+  const CalledAs name("cuDeviceGetP2PAttribute");
   return cuDeviceCanAccessPeer(value, device, peer);
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/fatbin.h"
 #include "driver/function_attributes.h"
@@ -66,6 +67,7 @@ std::vector<std::string> kernel_names(const ptx::Module &module) {
 
 EMU_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
                                     void **values) {
+  const CalledAs name("cuModuleLoadDataEx");
   return api("cuModuleLoadData", [&] {
     Lock lock(process().mutex);
     require(module != nullptr && image != nullptr, "no image, or no place for the module");
@@ -82,9 +84,11 @@ EMU_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigne
   });
 }
 EMU_API CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  const CalledAs name("cuModuleLoadData");
   return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
 EMU_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+  const CalledAs name("cuModuleLoadFatBinary");
   return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
 EMU_API CUresult cuModuleLoad(CUmodule *module, const char *path) {
@@ -183,6 +187,7 @@ EMU_API CUresult cuFuncSetCacheConfig(CUfunction function, int) {
   });
 }
 EMU_API CUresult cuFuncSetSharedMemConfig(CUfunction function, int) {
+  const CalledAs name("cuFuncSetSharedMemConfig");
   return cuFuncSetCacheConfig(function, 0);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/memory_table.h"
 #include "driver/submit.h"
@@ -176,6 +177,7 @@ EMU_API CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
 }
 
 EMU_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes) {
+  const CalledAs name("cuMemAllocHost");
   return cuMemHostAlloc(pointer, bytes, 0);
 }
 
@@ -271,6 +273,7 @@ EMU_API CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, int advice, CUde
   return cuMemAdvise_v2(address, bytes, advice, {});
 }
 EMU_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CudaMemLocation, unsigned, CUstream stream) {
+  const CalledAs name("cuMemPrefetchAsync");
   CUresult known = cuMemAdvise_v2(address, bytes, 0, {});
   return known != CUDA_SUCCESS ? known : api("cuMemPrefetchAsync", [&] {
     Lock lock(process().mutex);
@@ -279,6 +282,7 @@ EMU_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CudaMe
   });
 }
 EMU_API CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice, CUstream stream) {
+  const CalledAs name("cuMemPrefetchAsync");
   return cuMemPrefetchAsync_v2(address, bytes, {}, 0, stream);
 }
 
@@ -298,5 +302,6 @@ EMU_API CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes, 
 }
 
 EMU_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t, unsigned) {
+  const CalledAs name("cuStreamAttachMemAsync");
   return cuMemPrefetchAsync_v2(address, 0, {}, 0, stream);
 }

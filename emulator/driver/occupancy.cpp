@@ -2,6 +2,7 @@
 // counted in the units in which the hardware gives them out (CUDA C++ Programming Guide, "Occupancy").
 #include <algorithm>
 
+#include "driver/called_as.h"
 #include "driver/cuda_structs.h"
 #include "driver/state.h"
 
@@ -61,6 +62,7 @@ int most_threads(const Kernel &kernel) {
 
 EMU_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads,
                                                                       size_t dynamic, unsigned) {
+  const CalledAs name("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
   return api("cuOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
     Lock lock(process().mutex);
     require(blocks != nullptr && threads > 0, "no place for the number, or no threads");
@@ -71,12 +73,14 @@ EMU_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *block
 
 EMU_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
                                                              size_t dynamic) {
+  const CalledAs name("cuOccupancyMaxActiveBlocksPerMultiprocessor");
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic, 0);
 }
 
 EMU_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
                                                            SharedOf shared_of_block, size_t dynamic, int limit,
                                                            unsigned) {
+  const CalledAs name("cuOccupancyMaxPotentialBlockSizeWithFlags");
   return api("cuOccupancyMaxPotentialBlockSize", [&] {
     Lock lock(process().mutex);
     require(grid != nullptr && block != nullptr, "no place for the sizes");
@@ -100,6 +104,7 @@ EMU_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block
 
 EMU_API CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, SharedOf shared_of_block,
                                                   size_t dynamic, int limit) {
+  const CalledAs name("cuOccupancyMaxPotentialBlockSize");
   return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of_block, dynamic, limit, 0);
 }
 

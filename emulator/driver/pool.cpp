@@ -2,6 +2,7 @@
 // account; memory itself goes back to the device as soon as its turn to be freed has come.
 #include <set>
 
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/memory_table.h"
 #include "driver/submit.h"
@@ -59,7 +60,8 @@ EMU_API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream st
 }
 
 EMU_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  const CalledAs name("cuMemAllocFromPoolAsync");
+  if (!pool) return api("cuMemAllocFromPoolAsync", [] { return CUDA_ERROR_INVALID_VALUE; });
   return allocate(address, bytes, pool, stream);
 }
 
@@ -155,6 +157,7 @@ EMU_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void 
 }
 
 EMU_API CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CudaAccess *, size_t) {
+  const CalledAs name("cuMemPoolSetAccess");
   return cuMemPoolTrimTo(handle, 0);
 }
 
@@ -189,12 +192,15 @@ EMU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 }
 
 EMU_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CudaMemLocation *location, int) {
+  const CalledAs name("cuMemGetDefaultMemPool");
   return with_device(location, [&](CUdevice device) { return cuDeviceGetDefaultMemPool(pool, device); });
 }
 EMU_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CudaMemLocation *location, int) {
+  const CalledAs name("cuMemGetMemPool");
   return with_device(location, [&](CUdevice device) { return cuDeviceGetMemPool(pool, device); });
 }
 EMU_API CUresult cuMemSetMemPool(CudaMemLocation *location, int, CUmemoryPool pool) {
+  const CalledAs name("cuMemSetMemPool");
   return with_device(location, [&](CUdevice device) { return cuDeviceSetMemPool(device, pool); });
 }
 

@@ -146,6 +146,32 @@ Starts starts(uint64_t seed, std::vector<std::string> &errors) {
   return Starts::ascending;
 }
 
+bool is_function(std::string_view name) {
+  for (std::string_view known : {
+#define EMU_FUNCTION(name, version, symbol, suffix) std::string_view(#name),
+#include "driver/functions.inc"
+#undef EMU_FUNCTION
+       })
+    if (name == known) return true;
+  return false;
+}
+
+/// "3", "cuMemAlloc" or "cuMemAlloc:2".
+FailedCall failed_call(std::vector<std::string> &errors) {
+  const std::string_view all = variable("FA_EMU_FAIL");
+  if (all.empty()) return {};
+  if (auto number = parse_number(all)) return {{}, *number};
+  std::string_view text = all;
+  const std::string_view name = take(text, ':');
+  const auto number = name.size() == all.size() ? 1 : parse_number(text).value_or(0);
+  if (is_function(name) && number > 0) return {std::string(name), number};
+  errors.push_back(
+      "FA_EMU_FAIL=" + std::string(all) +
+      " is neither the number of a call, such as 3, nor a function of the driver, such as cuMemAlloc or, " +
+      "for its second call, cuMemAlloc:2");
+  return {};
+}
+
 Settings read() {
   Settings result;
   auto &errors = result.errors;
@@ -170,7 +196,7 @@ Settings read() {
   result.run.timeline = !result.timeline.empty();
   result.run.count = detail > 1 || !result.json.empty();
   result.driver_version = static_cast<int>(number("FA_EMU_DRIVER", 13000, errors));
-  result.fail_call = number("FA_EMU_FAIL", 0, errors);
+  result.fails = failed_call(errors);
   std::string_view capture = variable("FA_EMU_CAPTURE_CONTEXT");
   result.refuse_capture_context = capture == "refuse";
   if (!capture.empty() && capture != "refuse" && capture != "allow")

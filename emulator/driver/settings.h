@@ -70,6 +70,12 @@
 
 namespace fa::emu::driver {
 
+/// The call that fails: of a function, or, where that is empty, of all.
+struct FailedCall {
+  std::string function;
+  uint64_t number = 0;  // 0: none
+};
+
 struct Settings {
   std::vector<DeviceLimits> devices;
   RunOptions run;
@@ -81,7 +87,7 @@ struct Settings {
   bool report = false;
   std::string json, timeline;
   int driver_version = 13000;
-  uint64_t fail_call = 0;  // 0: none
+  FailedCall fails;
   bool quiet = false;
   bool short_sums = true;               // of 8-bit floating point products, on the SMs that have them
   bool refuse_capture_context = false;  // of a stream that captures, its context and device

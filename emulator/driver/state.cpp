@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "driver/called_as.h"
 #include "driver/memory_table.h"
 
 namespace fa::emu::driver {
@@ -19,7 +20,9 @@ Process &process() {
 
 CUresult enter(const char *name, bool before_init) {
   static std::atomic<uint64_t> calls{0};
-  if (++calls == settings().fail_call) return report(name, CUDA_ERROR_UNKNOWN, "FA_EMU_FAIL asked for it");
+  const FailedCall &fails = settings().fails;
+  if ((fails.function.empty() || fails.function == CalledAs::count(name)) && ++calls == fails.number)
+    return report(name, CUDA_ERROR_UNKNOWN, "FA_EMU_FAIL asked for it");
   if (Queue::inside())
     return report(name, CUDA_ERROR_NOT_PERMITTED, "functions that a stream calls may not call the API");
   if (!before_init && !process().initialised) return report(name, CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");

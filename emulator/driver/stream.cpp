@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "driver/called_as.h"
 #include "driver/capture.h"
 #include "driver/state.h"
 #include "driver/submit.h"
@@ -32,6 +33,7 @@ Context *asked_context(CUstream handle) {
 }  // namespace
 
 EMU_API CUresult cuStreamCreateWithPriority(CUstream *handle, unsigned flags, int priority) {
+  const CalledAs name("cuStreamCreateWithPriority");
   return api("cuStreamCreate", [&] {
     Lock lock(process().mutex);
     require(handle != nullptr, "no place for the stream");
@@ -50,6 +52,7 @@ EMU_API CUresult cuStreamCreateWithPriority(CUstream *handle, unsigned flags, in
 }
 
 EMU_API CUresult cuStreamCreate(CUstream *handle, unsigned flags) {
+  const CalledAs name("cuStreamCreate");
   return cuStreamCreateWithPriority(handle, flags, 0);
 }
 

@@ -21,6 +21,16 @@ for part in "unknown device 'sm_9'; known devices: sm_75, " "unknown device 'sm_
     *) fail "of the devices sm_9 and sm_99 it did not say: $part" ;;
   esac
 done
+for wrong in "--device sm_80:sms=2:taken=2|of 2 multiprocessors taken=2 leaves 0" \
+  "--device sm_80:sms=4:taken=2:slow=3|taken=2 leaves 2, slow=3 needs 3" "--device sm_80:slow=|'slow=' is not a property" \
+  "--fail cuNothing|FA_EMU_FAIL=cuNothing is neither" "--fp8-sums short|FA_EMU_FP8_SUMS=short is neither hardware nor exact"; do
+  # shellcheck disable=SC2086 # options and their values are words
+  said=$("$emu" ${wrong%%|*} "$program" --gtest_filter='Contexts.*' 2>&1) && fail "the program ran with ${wrong%%|*}"
+  case $said in
+    *"${wrong#*|}"*) ;;
+    *) fail "of ${wrong%%|*} it did not say why nothing runs: $said" ;;
+  esac
+done
 "$emu" --nonsense true 2>/dev/null && fail "an unknown option was taken"
 "$emu" --device 2>/dev/null && fail "--device without a value was taken"
 "$emu" --check --fail-on warning --suppress /dev/null --timeout 60 --progress 30 --timeline "$json" --threads 1 -- \
