@@ -68,6 +68,7 @@ done
 packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils ccache)
 packages+=(clang tcc libaugeas-dev) # tests/abi: other compilers, the neighbour
 packages+=(gfortran luajit ruby)    # tests/clients: other languages
+packages+=(libopenmpi-dev openmpi-bin) # examples/ring_mpi.c
 packages+=(zsh fish)                # tests/tool: shells that complete
 packages+=(libzstd-dev liblz4-dev) # the emulator: compressed kernels
 for preset in "${presets[@]}"; do

@@ -7,10 +7,10 @@ import re
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "bindings" / "python" / "libfa"
 PAGE = "reference/python.md"
-MODULES = {  # in the order of the page; those of libfa itself are where its __init__ imports them from
+MODULES = {  # in the order of the page; those of a package are where its __init__ imports them from
     "libfa": ("attention", "append", "backward", "merge", "op", "errors"),
     "libfa.torch": ("torch",),
-    "libfa.distributed": ("distributed",),
+    "libfa.distributed": tuple(f"distributed/{part}" for part in ("calls", "decode", "shards", "traffic", "wire")),
     "libfa.jax": ("jax",),
     "libfa.flash_attn": ("flash_attn",),
     "libfa.flash_attn_cute": ("flash_attn_cute",),
@@ -29,12 +29,18 @@ def tree_of(module):
     return ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
 
 
-def exported():
-    """The names of libfa itself."""
-    for node in tree_of("__init__").body:
+def package_of(module):
+    """The file of a package's __init__; None of a mere module."""
+    path = "/".join([*module.split(".")[1:], "__init__"])
+    return path if (PACKAGE / f"{path}.py").exists() else None
+
+
+def exported(package):
+    """The names of a package."""
+    for node in tree_of(package).body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
             return set(ast.literal_eval(node.value))
-    raise ValueError("libfa has no __all__")
+    raise ValueError(f"{package} has no __all__")
 
 
 def overloaded(node):
@@ -58,7 +64,8 @@ class Constants(ast.NodeTransformer):
 
 def public(module, parts):
     """Its classes and functions."""
-    names = exported() if module == "libfa" else None
+    package = package_of(module)
+    names = exported(package) if package else None
     for part in parts:
         tree = tree_of(part)
         constants = Constants(tree)
@@ -124,7 +131,7 @@ def page():
     parts = ["# Python"]
     for module, files in MODULES.items():
         parts.append(f"## {module}")
-        parts += paragraphs(ast.get_docstring(tree_of("__init__" if module == "libfa" else files[0])))
+        parts += paragraphs(ast.get_docstring(tree_of(package_of(module) or files[0])))
         for node in public(module, files):
             name = f"{module}.{node.name}"
             parts.append(f"### {node.name} {{#{name}}}")

@@ -17,7 +17,8 @@ import libfa.torch
 import reference_torch
 import torch
 import torch.distributed as dist
-from libfa import DistributedError, InvalidArgument, distributed_local, distributed_ring, distributed_wire
+from libfa import DistributedError, InvalidArgument, dealt_rows
+from libfa.distributed import decode, local, ring, wire
 from torch.utils.checkpoint import checkpoint
 
 UNITS = {torch.float32: 2**-19, torch.float16: 2**-9, torch.bfloat16: 2**-6}  # as in test_torch_gradients.py
@@ -258,12 +259,12 @@ def rows_are_dealt_and_gathered():
 @case
 def causal_work_is_even():
     """Pairs of queries and keys that each rank computes."""
-    mask, world = D.distributed_rows.Masking("bottom_right", -1, -1), dist.get_world_size()
+    mask, world = dealt_rows.Masking("bottom_right", -1, -1), dist.get_world_size()
     for rows, most in (("contiguous", 2.0), ("zigzag", 1.0), ("striped", 1.2)):
-        dealt = D.distributed_rows.Rows((16 * world,), rows, world, False)
+        dealt = dealt_rows.Rows((16 * world,), rows, world, False)
         work = [0.0] * world
         for rank, owner in itertools.product(range(world), repeat=2):
-            for box in D.distributed_rows.plan(dealt, dealt, mask, rank, owner, False):
+            for box in dealt_rows.plan(dealt, dealt, mask, rank, owner, False):
                 i, j = torch.arange(box.q_count)[:, None], torch.arange(box.k_count)
                 work[rank] += ((j <= i + box.offset) if box.causal else torch.ones(box.q_count, box.k_count)).sum().item()
         assert sum(work) == 16 * world * (16 * world + 1) / 2
@@ -324,17 +325,16 @@ def a_window_ends_the_ring_early():
     with D.count_bytes() as counted:
         D.ring_attention(*leaves, causal=True, window=(8, 0))
     assert counted.sent == 2 * 8 * 2 * 32 * 4
-    dealing = D.distributed_rows
     for n, m, causal, left, right in itertools.product(
         (8, 29), (13, 40), ("", "bottom_right", "top_left"), (-1, 0, 5), (-1, 0, 3)
     ):
         for ranks in (2, 5, 8):
-            of_q, of_k = (dealing.Rows((x,), "contiguous", ranks, False) for x in (n, m))
-            mask = dealing.Masking(causal, left, right)
+            of_q, of_k = (dealt_rows.Rows((x,), "contiguous", ranks, False) for x in (n, m))
+            mask = dealt_rows.Masking(causal, left, right)
             far = max(
-                (i - j) % ranks for i in range(ranks) for j in range(ranks) if dealing.plan(of_q, of_k, mask, i, j, False)
+                (i - j) % ranks for i in range(ranks) for j in range(ranks) if dealt_rows.plan(of_q, of_k, mask, i, j, False)
             )
-            assert dealing.hops(of_q, of_k, mask) == far or (left < 0 and right < 0), (n, m, ranks, mask)
+            assert dealt_rows.hops(of_q, of_k, mask) == far or (left < 0 and right < 0), (n, m, ranks, mask)
 
 
 @case
@@ -347,10 +347,10 @@ def transfers_begin_before_the_computation():
         stack.callback(setattr, owner, name, kept)
 
     with contextlib.ExitStack() as stack:
-        recorded(D.Wire, "begin", "begin")
-        recorded(distributed_local, "attention", "compute")
-        recorded(distributed_local, "backward", "compute")
-        recorded(distributed_wire.Transfer, "wait", "wait")
+        recorded(wire.Wire, "begin", "begin")
+        recorded(local, "attention", "compute")
+        recorded(local, "backward", "compute")
+        recorded(wire.Transfer, "wait", "wait")
         out = D.ring_attention(*leaves_of(rows="zigzag"), rows="zigzag", causal=True)
         forward, seen[:] = list(seen), []
         out.sum().backward()
@@ -520,7 +520,7 @@ def partial_results_and_gradients_are_f32():
 def many_parts_are_merged():
     q, k, v, *_ = tensors(3, 80, 4, 2, 16, 16, 2, torch.float32, False)
     parts = [libfa.attention(q, k[:, i : i + 1], v[:, i : i + 1], return_lse=True) for i in range(80)]
-    out, lse = D.distributed_decode._merged([x for x, _ in parts], [x for _, x in parts], torch.float32, 1)
+    out, lse = decode._merged([x for x, _ in parts], [x for _, x in parts], torch.float32, 1)
     want, want_lse = reference_torch.attention(q.double(), k.double(), v.double())
     near(out, want, torch.float32, "out")
     near(lse, want_lse, torch.float32, "lse")
@@ -544,9 +544,9 @@ def a_rank_that_fails_makes_all_fail():
     """In the forward pass, in the backward pass and of a scheme with one exchange: soon, though their time is long."""
     rank = dist.get_rank()
     for scheme, module, name in (
-        ("ring", distributed_local, "attention"),
-        ("ring", distributed_local, "backward"),
-        ("all_gather", distributed_ring, "_in_order"),
+        ("ring", local, "attention"),
+        ("ring", local, "backward"),
+        ("all_gather", ring, "_in_order"),
     ):
         group = dist.new_group()
         leaves = leaves_of()

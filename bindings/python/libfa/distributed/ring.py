@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from . import distributed_rows
-from .distributed_local import Gradient, Needs, Partial, Saved, Setting, delta_of, gradient_of_sinks
-from .distributed_wire import Wire, nbytes, packed, unpacked
+from .. import dealt_rows
+from .local import Gradient, Needs, Partial, Saved, Setting, delta_of, gradient_of_sinks
+from .wire import Wire, nbytes, packed, unpacked
 
 Shapes = tuple[tuple[tuple[int, ...], Any], tuple[tuple[int, ...], Any]]
 
 
 def _shapes(setting: Setting, owner: int | None, k: Any, v: Any, dtype: Any = None) -> Shapes:
     """Shapes and types of an owner's keys and values, or of all."""
-    rows = setting.keys.total if owner is None else distributed_rows.count(setting.keys, owner)
+    rows = setting.keys.total if owner is None else dealt_rows.count(setting.keys, owner)
     return tuple(((*x.shape[:-3], rows, *x.shape[-2:]), dtype or x.dtype) for x in (k, v))  # type: ignore[return-value]
 
 
@@ -44,7 +44,7 @@ def _visits(wire: Wire, setting: Setting, hops: int, k: Any, v: Any) -> Iterator
 
 
 def ring_forward(wire: Wire, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> tuple[Any, Any, tuple[Any, ...]]:
-    hops = distributed_rows.hops(setting.rows, setting.keys, setting.mask)
+    hops = dealt_rows.hops(setting.rows, setting.keys, setting.mask)
     partial = Partial(setting, q, v.shape[-1], sinks)
     for _, owner, keys, values in _visits(wire, setting, hops, k, v):
         partial.add(setting.plan(wire.rank, owner), keys, values)
@@ -55,7 +55,7 @@ def ring_forward(wire: Wire, setting: Setting, q: Any, k: Any, v: Any, sinks: An
 def ring_backward(wire: Wire, setting: Setting, saved: Saved, dout: Any, dlse: Any, needs: Needs) -> tuple[Any, ...]:
     rank, world = wire.rank, wire.world
     q, k, v, lse, sinks, out = saved
-    hops = distributed_rows.hops(setting.rows, setting.keys, setting.mask)
+    hops = dealt_rows.hops(setting.rows, setting.keys, setting.mask)
     delta = delta_of(out, dout, dlse)
     gradient = Gradient(setting, q, lse, dout, delta, needs.q)
     home: Any = None
@@ -106,7 +106,7 @@ def _in_order(setting: Setting, parts: list[Any], k: Any, v: Any) -> list[tuple[
         return [(owner, *part) for owner, part in enumerate(parts)]
     whole = [k.new_empty(shape, dtype=dtype) for shape, dtype in _shapes(setting, None, k, v)]
     for owner, part in enumerate(parts):
-        for start, rows in distributed_rows.slices(setting.keys, owner):
+        for start, rows in dealt_rows.slices(setting.keys, owner):
             for into, x in zip(whole, part):
                 into[..., rows, :, :] = x.narrow(-3, start, rows.stop - rows.start)
     return [(None, whole[0], whole[1])]
@@ -135,7 +135,7 @@ def gather_backward(wire: Wire, setting: Setting, saved: Saved, dout: Any, dlse:
             computed[owner] = packed(*sums)
             continue
         for rank in range(wire.world):
-            places = [rows for _, rows in distributed_rows.slices(setting.keys, rank)]
+            places = [rows for _, rows in dealt_rows.slices(setting.keys, rank)]
             parts = [torch.cat([x[..., rows, :, :] for rows in places], -3) if places else x[..., :0, :, :] for x in sums]
             computed[rank] = packed(*parts)
     dk = dv = None

@@ -7,9 +7,10 @@ import json
 import time
 from typing import Any, Callable
 
-from .distributed_wire import Wire
-from .errors import DistributedError, InvalidArgument
+from ..errors import DistributedError, InvalidArgument
+from .wire import Wire
 
+_MOST_KINDS = 4096  # calls whose arguments are remembered: each of packed sequences has its own
 _PATIENCE = 10.0  # seconds that a rank with a wrong argument waits for others to compare theirs
 
 
@@ -43,6 +44,26 @@ def agree(wire: Wire, kind: dict[str, Any], locally: Callable[[], None], timeout
     for rank, (error_text, _) in enumerate(said):
         if error_text is not None:
             raise InvalidArgument(f"rank {rank}: {error_text}") from cause
+
+
+def agree_once(wire: Wire, kind: dict[str, Any], own: Any, validate: Callable[[], None], timeout: float, check: bool) -> None:
+    """agree(), or validate() alone without check, of each kind of call and shape of this rank's tensors once."""
+    key = (*kind.items(), own)
+    if key in wire.agreed:
+        return
+    if check:
+        agree(wire, kind, validate, timeout)
+    else:
+        validate()
+    if len(wire.agreed) >= _MOST_KINDS:  # on every rank at the same call
+        wire.agreed.clear()
+    wire.agreed.add(key)
+
+
+def require_time(timeout: Any) -> None:
+    """Refuses a timeout that is no time."""
+    if not timeout > 0:
+        raise InvalidArgument(f"timeout: got {timeout}, expected seconds above 0")
 
 
 def refuse(wire: Wire, error: Exception, timeout: float) -> None:

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from .errors import DistributedError, InvalidArgument
+from ..errors import DistributedError, InvalidArgument
 
 _POLL = 0.2  # seconds between two looks at the store while a rank waits
 

@@ -1,4 +1,5 @@
-"""Which rows of a sequence each rank has, and which of its keys each query attends: the geometry of libfa.distributed.
+"""Which rows of a sequence each rank has, and which of its keys each query attends: the geometry of libfa.distributed and
+libfa.jax_distributed.
 
 A rank's rows are runs: rows first, first + step, ... of one sequence. The mask between a run of queries and a run of keys is a
 band, which fa.h has as an offset (q_offset), a causal rule and a window.

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import distributed_rows
-from .attention import attention
-from .backward import backward
-from .distributed_local import Needs, Saved, Setting, delta_of, gradient_of_sinks
-from .distributed_rows import Rows
-from .distributed_wire import Wire, nbytes, packed, unpacked
+from .. import dealt_rows
+from ..attention import attention
+from ..backward import backward
+from ..dealt_rows import Rows
+from .local import Needs, Saved, Setting, delta_of, gradient_of_sinks
+from .wire import Wire, nbytes, packed, unpacked
 
 
 class Heads(NamedTuple):
@@ -55,7 +55,7 @@ def _to_heads(wire: Wire, rows: list[Rows], tensors: list[Any], parts: list[list
         if peer != wire.rank:
             sends[peer] = packed(*(x[..., part[peer], :] for x, part in zip(tensors, parts)))
             likes = [
-                _like(x, distributed_rows.count(of, peer), _size(part[wire.rank])) for x, of, part in zip(tensors, rows, parts)
+                _like(x, dealt_rows.count(of, peer), _size(part[wire.rank])) for x, of, part in zip(tensors, rows, parts)
             ]
             receives[peer] = tensors[0].new_empty(nbytes(*likes), dtype=torch.uint8)
     wire.begin(sends, receives).wait()
@@ -64,10 +64,10 @@ def _to_heads(wire: Wire, rows: list[Rows], tensors: list[Any], parts: list[list
         if peer == wire.rank:
             arrived = [x[..., part[peer], :] for x, part in zip(tensors, parts)]
         else:
-            likes = [_like(x, distributed_rows.count(of, peer), x.shape[-2]) for x, of in zip(found, rows)]
+            likes = [_like(x, dealt_rows.count(of, peer), x.shape[-2]) for x, of in zip(found, rows)]
             arrived = unpacked(receives[peer], *likes)
         for into, x, of in zip(found, arrived, rows):
-            for start, place in distributed_rows.slices(of, peer):
+            for start, place in dealt_rows.slices(of, peer):
                 here = into[..., place, :, :]
                 here.copy_(x.narrow(-3, start, here.shape[-3]))
     return found
@@ -78,11 +78,11 @@ def _to_rows(wire: Wire, rows: list[Rows], tensors: list[Any], parts: list[list[
     sum."""
 
     def of_peer(x: Any, of: Rows, peer: int) -> Any:
-        places = [place for _, place in distributed_rows.slices(of, peer)]
+        places = [place for _, place in dealt_rows.slices(of, peer)]
         return torch.cat([x[..., place, :, :] for place in places], -3) if places else x[..., :0, :, :]
 
     sends, receives, likes = {}, {}, {}
-    counts = [distributed_rows.count(of, wire.rank) for of in rows]
+    counts = [dealt_rows.count(of, wire.rank) for of in rows]
     for peer in range(wire.world):
         likes[peer] = [_like(x, n, _size(part[peer])) for x, n, part in zip(tensors, counts, parts)]
         if peer != wire.rank:

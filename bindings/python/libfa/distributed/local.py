@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import distributed_rows
-from .attention import attention
-from .backward import backward
-from .distributed_rows import Box, Masking, Rows
-from .merge import merge
+from .. import dealt_rows, scalars
+from ..attention import attention
+from ..backward import backward
+from ..dealt_rows import Box, Masking, Rows
+from ..merge import merge
 
 
 class Setting(NamedTuple):
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     keywords: dict[str, Any]  # of libfa.attention and libfa.backward
 
     def plan(self, rank: int, owner: int | None) -> Any:
-        return distributed_rows.plan(self.rows, self.keys, self.mask, rank, owner, self.slopes is not None)
+        return dealt_rows.plan(self.rows, self.keys, self.mask, rank, owner, self.slopes is not None)
 
     def given(self, call: Any, batch: int, device: Any) -> dict[str, Any]:
         given = {**self.keywords, "causal": call.causal, "window": call.window, "alibi_slopes": self.slopes}
@@ -72,6 +72,11 @@ class Needs(NamedTuple):
 
 
 CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
+
+
+def causal_name(causal: Any) -> str:
+    wanted = scalars.mask_of(causal)
+    return next(name for name, value in CAUSAL.items() if scalars.mask_of(value) == wanted)
 
 
 @functools.lru_cache(maxsize=1024)
