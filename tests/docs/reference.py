@@ -60,7 +60,7 @@ for page, text in pages.items():
         if anchor not in anchors[there or page]:
             wrong.append(f"{page} links to {there}#{anchor}, which is not there")
 python = python_reference.page()
-for name in python_reference.exported():
+for name in python_reference.exported("__init__"):
     if f"{{#libfa.{name}}}" not in python:
         wrong.append(f"{name} of libfa.__all__ is not on the page of Python")
 julia = julia_reference.page()
