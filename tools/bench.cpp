@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "bench_plot.h"
 #include "bench_report.h"
+#include "bench_roofline.h"
 #include "command.h"
 #include "error.h"
 #include "file.h"
@@ -20,7 +22,7 @@ namespace {
 
 struct BenchOptions {
   std::vector<std::string> shapes, dtypes, dtypes_kv;
-  std::string sweep, kernel, json, plot, compare, measured;
+  std::string sweep, kernel, json, plot, roofline, compare, measured;
   bool causal = false, backward = false, nondeterministic = false, append = false, cold = false;
   int32_t threads = 0;
   int64_t merge = 0;
@@ -82,13 +84,19 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
 BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> &base,
                      const Interruption &interruption) {
   const std::vector<BenchCase> cases = cases_of(options, base);
+  MeasureOptions how = options.measure;
+  std::optional<CeilingMeter> meter;
+  if (!options.roofline.empty()) {
+    meter.emplace(cases);
+    how.at_round = [&meter] { meter->round(); };
+  }
   Progress progress(options.measure.rounds * static_cast<int64_t>(cases.size()));
   const int32_t version = fa_version();
-  return {
-      fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
-      measure(
-          cases, options.measure, [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); },
-          [&] { return interruption.asked(); })};
+  std::vector<Measurement> measurements = measure(
+      cases, how, [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); },
+      [&] { return interruption.asked(); });
+  return {fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
+          std::move(measurements), meter ? meter->ceilings() : std::vector<Ceiling>()};
 }
 
 /// The changes from a baseline; none without one.
@@ -100,6 +108,7 @@ std::vector<Change> changes_of(const BenchOptions &options, const std::optional<
 int print_run(const BenchOptions &options, const std::optional<BenchRun> &base, const BenchRun &run) {
   if (!base) {
     print_table(run.measurements);
+    print_ceilings(run.ceilings);
     return exit_ok;
   }
   return print_changes(*base, run, changes_of(options, base, run), options.threshold / 100) > 0 ? exit_failure
@@ -119,20 +128,37 @@ void check_usage(const BenchOptions &options) {
     bad_input("--append goes with no --merge, --causal, --backward or --nondeterministic: these are of other calls");
   if (options.merge && !options.dtypes_kv.empty())
     bad_input("--merge goes with no --dtype-kv: it reads results, of the types of --dtype, and no keys or values");
-  check_outputs_are_no_inputs({&options.plot}, {&options.compare, &options.measured});
-  if (!options.plot.empty() && options.plot == options.json)
-    bad_input("--json and --plot are both '{}': name two files", options.plot);
+  check_outputs_are_no_inputs({&options.plot, &options.roofline}, {&options.compare, &options.measured});
+  const std::pair<const char *, const std::string *> outputs[] = {
+      {"--json", &options.json}, {"--plot", &options.plot}, {"--roofline", &options.roofline}};
+  for (const auto &[one, path] : outputs) {
+    for (const auto &[other, same] : outputs) {
+      if (path < same && !path->empty() && *path == *same)
+        bad_input("{} and {} are both '{}': name two files", one, other, *path);
+    }
+  }
   if (options.cold && (options.merge || options.backward))
     bad_input("--cold goes with no --merge or --backward: it is of calls on caches, fa_forward and fa_append");
+}
+
+/// The outputs that an interrupted run leaves alone, as the end of a sentence.
+std::string unwritten(bool json, bool plot, bool roofline) {
+  std::vector<const char *> names;
+  if (json) names.push_back("--json");
+  if (plot) names.push_back("--plot");
+  if (roofline) names.push_back("--roofline");
+  if (names.empty()) return "";
+  return fmt::format("; {} {} not written", fmt::join(names, " and "), names.size() > 1 ? "are" : "is");
 }
 
 int bench(const BenchOptions &options) {
   check_usage(options);
   std::optional<BenchRun> base;
   if (!options.compare.empty()) base = read_run(options.compare);
-  std::optional<OutputFile> json, plot;
+  std::optional<OutputFile> json, plot, roofline;
   if (!options.json.empty()) json.emplace(options.json);
   if (!options.plot.empty()) plot.emplace(options.plot);
+  if (!options.roofline.empty()) roofline.emplace(options.roofline);
 
   Interruption interruption;
   const BenchRun run = options.measured.empty() ? measure_run(options, base, interruption) : read_run(options.measured);
@@ -143,15 +169,13 @@ int bench(const BenchOptions &options) {
                run.measurements.empty()
                    ? "before the first measurement"
                    : fmt::format("in round {} of {}", run.measurements.front().seconds.size(), options.measure.rounds),
-               json && plot ? "; --json and --plot are not written"
-               : json       ? "; --json is not written"
-               : plot       ? "; --plot is not written"
-                            : "");
+               unwritten(json.has_value(), plot.has_value(), roofline.has_value()));
     interruption.end();
   }
   const int code = print_run(options, base, run);
   if (json) save(&*json, json_of(run));
   if (plot) save(&*plot, bench_svg(run, changes_of(options, base, run)));
+  if (roofline) save(&*roofline, roofline_svg(run));
   return code;
 }
 
@@ -176,6 +200,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->group("Results");
   o->value("--json", b->json, "FILE", "save the results");
   o->value("--plot", b->plot, "FILE", "draw them as SVG: a bar for each case");
+  o->value("--roofline", b->roofline, "FILE", "draw them under the machine's ceilings, which this measures");
   o->value("--compare", b->compare, "FILE", "compare with saved results; exit 1 when slower");
   o->value("--threshold", b->threshold, "PERCENT", "smallest change that counts; default: 2", Range{0, 1000});
   o->value("--measured", b->measured, "FILE", "use these results, measure nothing");
@@ -215,6 +240,11 @@ Command bench_command() {
       "the "
       "files of --json and --plot as they were; a second Ctrl-C ends it at once.\n"
       "\n"
+      "--roofline measures the machine's ceilings in the same rounds, on as many threads: a loop of multiply-adds (of "
+      "bf16 the "
+      "native dot product, where the CPU has it), and reading memory. It draws each case by its operations a byte, of "
+      "tensors read and written once, and its rate. Above the line of memory are cases whose tensors were in a cache.\n"
+      "\n"
       "--compare measures the cases of the file (or those given) and says for each whether it is faster, slower or "
       "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "
       "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
@@ -225,6 +255,8 @@ Command bench_command() {
       {"Appending to such a cache next to memcpy:",
        "fa bench --append --shape 1,8,8,512,4096,128 --dtype bf16 --dtype-kv i8"},
       {"One shape, saved:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
+      {"Products and memory, which of them is the bound:",
+       "fa bench --sweep prefill --dtype f32,bf16 --roofline roofline.svg"},
       {"The same again after a change, with a picture of both:", "fa bench --compare before.json --plot change.svg"}};
   command.define = [](Options &all) -> std::function<int()> {
     const auto options = std::make_shared<BenchOptions>();

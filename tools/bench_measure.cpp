@@ -236,6 +236,7 @@ std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const Meas
   force_kernel("");
   for (int64_t step = 0; step < options.rounds * count && !stopped(); ++step) {
     const auto i = static_cast<size_t>(step % count);
+    if (i == 0 && options.at_round) options.at_round();
     progress(step, options.rounds * count, cases[i]);
     const Round round = one_round(prepared[i].get(), options.seconds, stopped);
     measurements[i].seconds.push_back(round.call);

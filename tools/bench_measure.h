@@ -24,7 +24,8 @@ struct Measurement {
 
 struct MeasureOptions {
   int64_t rounds = 15;
-  double seconds = 0.05;  // of each case in each round
+  double seconds = 0.05;                // of each case in each round
+  std::function<void()> at_round = {};  // called before each round, where it is one
 };
 
 /// Calls progress(done, total, case) before each step. Once stopped() is true, returns the cases measured so far, with

@@ -78,12 +78,12 @@ double number_of(const Json &object, const char *name) {
   return value_of<double>(object, name, "a number");
 }
 
-/// Seconds of rounds. Throws BadInput where they are none.
-std::vector<double> seconds_of(const Json &json) {
-  auto seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
-  const bool positive = std::all_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
-  if (seconds.empty() || !positive) bad_input("its 'seconds' are not a list of positive numbers");
-  return seconds;
+/// Positive numbers of rounds. Throws BadInput where they are none.
+std::vector<double> positive_numbers(const Json &json, const char *name) {
+  auto numbers = value_of<std::vector<double>>(json, name, "a list of numbers");
+  const bool positive = std::all_of(numbers.begin(), numbers.end(), [](double x) { return x > 0; });
+  if (numbers.empty() || !positive) bad_input("its '{}' are not a list of positive numbers", name);
+  return numbers;
 }
 
 /// A type of a case, FA_DTYPE_DEFAULT where it is that of q.
@@ -99,7 +99,7 @@ void parse_plain(const Json &json, Measurement *m) {
   const Json plain = value_of<Json>(json, "plain", "an object");
   m->plain = text_of(plain, "name");
   m->plain_bytes = number_of(plain, "bytes");
-  m->plain_seconds = seconds_of(plain);
+  m->plain_seconds = positive_numbers(plain, "seconds");
 }
 
 Measurement parse_measurement(const Json &json) {
@@ -115,7 +115,7 @@ Measurement parse_measurement(const Json &json) {
   m.kernel = text_of(json, "kernel");
   m.flops = number_of(json, "flops");
   m.bytes = number_of(json, "bytes");
-  m.seconds = seconds_of(json);
+  m.seconds = positive_numbers(json, "seconds");
   m.c.append = json.contains("append") && flag_of(json, "append");
   m.c.cold = json.contains("cold") && flag_of(json, "cold");
   parse_plain(json, &m);
@@ -123,6 +123,13 @@ Measurement parse_measurement(const Json &json) {
   if (m.c.merge < 0 || m.c.merge > FA_MAX_PARTS) bad_input("its 'merge' is not within 0..{}", FA_MAX_PARTS);
   m.c.dtype_kv = cache_of(json, m.c.dtype);
   return m;
+}
+
+void parse_ceilings(const Json &json, BenchRun *run) {
+  if (!json.contains("ceilings")) return;
+  const Json list = value_of<Json>(json, "ceilings", "a list");
+  if (!list.is_array()) bad_input("its 'ceilings' is not a list");
+  for (const Json &each : list) run->ceilings.push_back({text_of(each, "name"), positive_numbers(each, "rates")});
 }
 
 BenchRun parse_run(const std::string &text) {
@@ -135,7 +142,8 @@ BenchRun parse_run(const std::string &text) {
   }
   if (const std::string format = text_of(json, "format"); format != format_name)
     bad_input("its 'format' is '{}', not '{}'", format, format_name);
-  BenchRun run{text_of(json, "version"), text_of(json, "cpu"), {}};
+  BenchRun run{text_of(json, "version"), text_of(json, "cpu"), {}, {}};
+  parse_ceilings(json, &run);
   const Json results = value_of<Json>(json, "results", "a list");
   if (!results.is_array()) bad_input("its 'results' is not a list");
   for (size_t i = 0; i < results.size(); ++i) {
@@ -165,6 +173,8 @@ std::string percent(double ratio) {
 std::string json_of(const BenchRun &run) {
   Json json = {{"format", format_name}, {"version", run.version}, {"cpu", run.cpu}, {"results", Json::array()}};
   for (const Measurement &m : run.measurements) json["results"].push_back(json_of_measurement(m));
+  for (const Ceiling &ceiling : run.ceilings)
+    json["ceilings"].push_back({{"name", ceiling.name}, {"rates", ceiling.rates}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -202,6 +212,16 @@ void print_table(const std::vector<Measurement> &measurements) {
     const double part = 100 * median(m.plain_seconds) / median(m.seconds);
     print_row(fmt::format("  {:.0f} % of {}", part, m.plain == "read" ? "a plain read" : m.plain), m.plain_seconds, 0,
               m.plain_bytes);
+  }
+}
+
+void print_ceilings(const std::vector<Ceiling> &ceilings) {
+  for (const Ceiling &ceiling : ceilings) {
+    const Interval interval = median_interval(ceiling.rates);
+    const bool memory = ceiling.name == "memory";
+    fmt::print("ceiling of {}: {:.1f} {} [{:.1f}, {:.1f}]\n",
+               memory ? "reading memory" : printable(ceiling.name) + " products", median(ceiling.rates),
+               memory ? "GB/s" : "GFLOP/s", interval.low, interval.high);
   }
 }
 

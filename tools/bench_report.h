@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_ceilings.h"
 #include "bench_measure.h"
 #include "stats.h"
 
@@ -14,6 +15,7 @@ struct BenchRun {
   std::string version;  // of the library
   std::string cpu;
   std::vector<Measurement> measurements;
+  std::vector<Ceiling> ceilings = {};  // of this machine, none where they were not measured
 };
 
 std::string json_of(const BenchRun &run);
@@ -24,6 +26,9 @@ BenchRun parse_bench_run(const std::string &text, const std::string &name);
 /// A line for each measurement: median, its confidence interval, GFLOP/s, GB/s; and one for the plain move of memory
 /// that it is compared with.
 void print_table(const std::vector<Measurement> &measurements);
+
+/// A line for each ceiling.
+void print_ceilings(const std::vector<Ceiling> &ceilings);
 
 /// A case that both runs have.
 struct Change {

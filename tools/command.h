@@ -30,6 +30,7 @@ Command info_command();
 Command run_command();
 Command append_command();
 Command draw_command();
+Command explain_command();
 Command check_command();
 Command bench_command();
 

@@ -6,7 +6,8 @@
 namespace fa::tool {
 
 std::vector<Command> commands() {
-  return {info_command(), run_command(), append_command(), draw_command(), check_command(), bench_command()};
+  return {info_command(),    run_command(),   append_command(), draw_command(),
+          explain_command(), check_command(), bench_command()};
 }
 
 Command program() {
@@ -17,7 +18,7 @@ Command program() {
   command.details =
       "fa is the command line of libfa, which computes exact attention without storing the scores. It shows what the "
       "library can run on a machine, computes attention on arrays in .npy files, appends to caches in such files, "
-      "draws masks, verifies an installation, and measures its speed.";
+      "draws masks, explains the choice of a kernel, verifies an installation, and measures its speed.";
   command.examples = {{"This machine and its kernels, as text for a bug report:", "fa info"},
                       {"Check that every kernel that this machine can run is right:", "fa check"},
                       {"Causal attention on arrays that numpy.save wrote:",

@@ -1,4 +1,4 @@
-// Parts that the pictures of `fa draw` and `fa bench --plot` share.
+// Parts that the pictures of `fa draw`, `fa explain` and `fa bench` share.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
   the second, both of which must be there ("^}": at the beginning of a line); without them, all lines.
 - In the place of `<!-- plot: PATH -->` are the bars of a file of bench/results, by plots.py.
+- An image `![...](FILE.svg)` of the tool or of perf/ is part of the page, whose colors its text has.
 - Below a block of commands `fa draw` are their drawings, by the program that FA_TOOL names; without it there are none."""
 
 import os
@@ -34,6 +35,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 INCLUDE = re.compile(r'^<!-- include: (\S+)(?: from "(.*)" to "(.*)")? -->$', re.M)
 PLOT = re.compile(r"^<!-- plot: (\S+) -->$", re.M)
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+[.]svg)\)")
 DRAW = re.compile(r"^```sh\n((?:fa draw .*\n)+)```$", re.M)
 FENCE = re.compile(r"^(```|~~~).*?^\1$", re.M | re.S)
 LAYOUT = f"{reference.FOLDER}/layout.md"
@@ -89,7 +91,7 @@ def targets(page, text):
     found = []
 
     def read(part):
-        for link in LINK.findall(part):
+        for link in LINK.findall(IMAGE.sub("", part)):
             path, mark, anchor = link.partition("#")
             if path and ":" not in path:
                 found.append((link, posixpath.normpath(posixpath.join(folder, path)), mark + anchor))
@@ -163,6 +165,19 @@ def included(match):
     return "\n".join([f"```{LANGUAGES.get(suffix, suffix[1:])}", *(line[indent:] for line in lines), "```"])
 
 
+def inlined(folder):
+    """A function of a match of IMAGE on a page of this folder: the picture, without colors of its own."""
+
+    def picture(match):
+        path = ROOT / folder / match[1]
+        if not path.is_file():
+            raise PluginError(f"{match[0]}: there is no {path.relative_to(ROOT)}")
+        svg = re.sub(r"<style>.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.S).replace("\n", "")
+        return f'<div class="fa-drawings" data-search-exclude>{svg}</div>'
+
+    return picture
+
+
 def drawn(match):
     """The block, and the drawing of each of its commands, in which text has the page's color."""
     if not os.environ.get("FA_TOOL"):
@@ -180,6 +195,7 @@ def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
     if uri.startswith(f"{reference.FOLDER}/"):
         return markdown
+    markdown = outside_code(markdown, lambda part: IMAGE.sub(inlined(posixpath.dirname(source_of(uri))), part))
     pages = {link: (page_of(path), anchor) for link, path, anchor in targets(uri, markdown)}
 
     def relink(match):

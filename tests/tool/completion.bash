@@ -22,7 +22,7 @@ cd "$(mktemp -d)" && trap 'rm -r "$PWD"' EXIT
 touch 'a q.npy' b.npy
 
 [[ $(complete -p fa) == "complete -F _fa fa" ]] || { echo "nothing is registered for fa" && status=1; }
-expect "info run append draw check bench -h --help --version" ""
+expect "info run append draw explain check bench -h --help --version" ""
 expect "run" r
 expect "--version" --v
 expect "f32 f16 bf16" run --dtype ""
@@ -46,7 +46,7 @@ expect "--causal --causal-top-left" draw --ca
 expect "b.npy" bench --json b
 
 # Every option that the parser knows, and no other.
-for command in info run append draw check bench; do
+for command in info run append draw explain check bench; do
   known=$("$fa" "$command" --help | grep -oE '^  (-[a-z], )?--[a-z0-9-]+(, --[a-z0-9-]+)*' | grep -oE -- '-+[a-z0-9-]+' | sort)
   [[ -n $known && $known == "$(offered $command "" | tr ' ' '\n' | sort)" ]] || { echo "fa $command: other options than --help lists" && status=1; }
 done

@@ -11,7 +11,7 @@ function expect
     end
 end
 
-expect 'append bench check draw info run' 'fa '
+expect 'append bench check draw explain info run' 'fa '
 expect --version 'fa --v'
 expect --block-table 'fa run --bl'
 expect 'bf16 f16 f32' 'fa run --dtype '
@@ -21,7 +21,7 @@ expect 'q4_0 q8_0' 'fa append --dtype-kv q'
 expect '' 'fa run --threads '
 expect $argv[2]/fa.fish "fa run --q $argv[2]/"
 
-for command in info run append draw check bench
+for command in info run append draw explain check bench
     for option in ($argv[1] $command --help | string match -r -- '^  (?:-[a-z], )?--[a-z0-9-]+(?:, --[a-z0-9-]+)*' | string match -rag -- '(--[a-z0-9-]+)')
         if not contains -- $option (complete -C "fa $command $option" | string replace -r '\t.*' '')
             echo "fa $command: $option is not offered"

@@ -1,4 +1,4 @@
-// Reads the pictures of `fa draw` and `fa bench --plot` back.
+// Reads the pictures of `fa draw`, `fa explain` and `fa bench` back.
 #pragma once
 
 #include <string>

@@ -1,0 +1,39 @@
+// The library's choice of a kernel, as it reports it under FA_VERBOSE=dispatch.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+#include <vector>
+
+namespace fa::tool {
+
+/// Kernels that follow each other in the library's table, and what became of them.
+struct Candidates {
+  std::vector<std::string> kernels;
+  bool chosen = false;
+  std::string reason;  // why not; of a chosen one "", or why no other was asked
+};
+
+struct Branch {
+  std::string condition;  // "for tensors in memory of the host"; "" without one
+  std::vector<Candidates> candidates;
+};
+
+struct Decision {
+  std::string question;  // the attention, in words
+  std::vector<Branch> branches;
+  std::string kernel;   // of fa_op_kernel_name; "" where nothing runs it
+  std::string failure;  // then the library's error
+};
+
+/// Creates the op. Throws BadInput for a description that is wrong on every machine.
+Decision decide(const fa_desc &desc, const std::string &question);
+
+/// As a tree of characters, a line for each kernel, or for several with the same reason.
+std::string decision_text(const Decision &decision);
+
+/// The same as an SVG.
+std::string decision_svg(const Decision &decision);
+
+}  // namespace fa::tool
