@@ -11,6 +11,7 @@ import bisect
 import functools
 from typing import Any, NamedTuple
 
+from . import scalars
 from .errors import InvalidArgument
 
 SCHEMES = ("contiguous", "zigzag", "striped")
@@ -47,6 +48,16 @@ class Masking(NamedTuple):
     causal: str
     left: int
     right: int
+
+
+CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}  # as libfa.attention has it
+
+
+def masking_of(causal: Any, window: Any) -> Masking:
+    """The mask of these keywords of libfa.attention."""
+    wanted = scalars.mask_of(causal)
+    name = next(name for name, value in CAUSAL.items() if scalars.mask_of(value) == wanted)
+    return Masking(name, *(max(side, OPEN) for side in scalars.pair(window, "window")))
 
 
 class Box(NamedTuple):

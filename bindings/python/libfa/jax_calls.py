@@ -18,12 +18,12 @@ from . import capi, fields, jax_batching, jax_sharding
 from .jax_arrays import letter_of, names_of
 
 # Inputs of floats that have no gradient, and a remedy.
-_CONSTANTS = {
+CONSTANTS = {
     letter_of(name): f"{name}: has no gradient; expected jax.lax.stop_gradient({name}), or a mere array"
     for name, rules in fields.TENSORS.items()
     if rules.type in fields.FLOATS and name not in fields.GRADIENTS
 }
-_CONSTANTS |= {
+CONSTANTS |= {
     "t": "block_table: libfa computes no gradients of attention over pages; expected k and v without it",
 }
 
@@ -40,6 +40,7 @@ class BackwardCall(NamedTuple):
     call: Call
     given: str  # of the inputs after dout: D is dlse
     wanted: str  # the letters of the inputs whose gradients are the results
+    dtype: Any = None  # of the gradients; None: that of each input
 
 
 def _register() -> None:
@@ -61,14 +62,17 @@ def _varying(x: Any) -> Any:
     return getattr(kind, "vma", None) or getattr(getattr(kind, "manual_axis_type", None), "varying", frozenset())
 
 
-def bind(primitive: Any, *arrays: Any, **params: Any) -> Any:
-    """The primitive of arrays that differ over the same axes of a shard_map, as its abstract evaluation requires."""
+def alike(arrays: Any) -> list[Any]:
+    """Arrays that differ over the same axes of a shard_map."""
     axes = [_varying(x) for x in arrays]
     every = frozenset().union(*axes)
-    if any(own != every for own in axes):
-        missing = [tuple(every - own) for own in axes]
-        arrays = tuple(jax.lax.pcast(x, names, to="varying") if names else x for x, names in zip(arrays, missing))
-    return primitive.bind(*arrays, partitioned=jax_sharding.PARTITIONED, **params)
+    missing = [tuple(every - own) for own in axes]
+    return [jax.lax.pcast(x, names, to="varying") if names else x for x, names in zip(arrays, missing)]
+
+
+def bind(primitive: Any, *arrays: Any, **params: Any) -> Any:
+    """The primitive of arrays that are alike, as its abstract evaluation requires."""
+    return primitive.bind(*alike(arrays), partitioned=jax_sharding.PARTITIONED, **params)
 
 
 def _primitive(name: str) -> Any:
@@ -90,7 +94,7 @@ def _results(q: Any, k: Any, v: Any, *_: Any, call: Call, **__: Any) -> Any:
 
 def _gradients(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *rest: Any, call: BackwardCall, **_: Any) -> Any:
     inputs = dict(zip("qkv" + call.given, (q, k, v, *rest)))
-    return [inputs[letter].update(weak_type=False) for letter in call.wanted]
+    return [inputs[letter].update(dtype=call.dtype or inputs[letter].dtype, weak_type=False) for letter in call.wanted]
 
 
 def _shapes(kinds: Any) -> list[Any]:
@@ -121,7 +125,7 @@ def _differentiate(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
     """The results, and their tangents as a linear function of those of the inputs, which is there to be transposed."""
     wanted = [type(x) is not ad.Zero for x in tangents]
     letters = "".join(letter for letter, x in zip("qkv" + call.given, wanted) if x)
-    for letter, text in _CONSTANTS.items():
+    for letter, text in CONSTANTS.items():
         if letter in (call.given if letter == "t" else letters):
             raise NotImplementedError(text)
     results = bind(attention_p, *primals, call=call)

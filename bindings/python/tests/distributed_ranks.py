@@ -362,7 +362,7 @@ def transfers_begin_before_the_computation():
 @case
 def the_guide():
     """Its program runs as written, and prints the stated text."""
-    (code,) = re.findall(r"^```python\n(.*?)^```$", (SOURCE / "docs/guides/distributed.md").read_text(), re.M | re.S)
+    (code, _) = re.findall(r"^```python\n(.*?)^```$", (SOURCE / "docs/guides/distributed.md").read_text(), re.M | re.S)
     said = "".join(f"{text}\n" for text in re.findall(r"^.*\bprint\(.*\)  # (.*)$", code, re.M))
     printed = io.StringIO()
     with unittest.mock.patch.object(dist, "init_process_group"), contextlib.redirect_stdout(printed):

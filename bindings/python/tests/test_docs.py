@@ -21,7 +21,8 @@ def blocks(page):
     text = page.read_text()
     found = list(FENCE.finditer(text))
     for fence, following in zip(found, [*found[1:], None]):
-        if fence[1] != "python" or "init_process_group" in fence[2]:  # several processes: test_distributed.py
+        # Those on several devices run in test_distributed.py and test_jax_distributed.py.
+        if fence[1] != "python" or re.search("init_process_group|shard_map", fence[2]):
             continue
         expected = "".join(f"{said}\n" for said in re.findall(r"^.*\bprint\(.*\)  # (.*)$", fence[2], re.M))
         if following and following[1] == "text" and not text[fence.end() : following.start()].strip():

@@ -12,11 +12,12 @@ as many ranks. Partial results and the gradients of keys and values are f32 unti
 
 from __future__ import annotations
 
+from ..dealt_bytes import Traffic
 from ..errors import DistributedError
 from .calls import all_gather_attention, attention, ring_attention, ulysses_attention
 from .decode import decode_attention, local_lengths
 from .shards import rows_of, shard, unshard
-from .traffic import Traffic, wire_bytes
+from .traffic import wire_bytes
 from .wire import ByteCounter, count_bytes
 
 __all__ = [

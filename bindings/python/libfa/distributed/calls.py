@@ -8,16 +8,15 @@ from typing import Any, Callable
 import torch
 
 from .. import attention as _attention
-from .. import dealt_rows, scalars
+from .. import dealt_bytes, dealt_rows, scalars
 from .. import torch as _torch
+from ..dealt_bytes import Sizes
 from ..dealt_rows import Masking, Rows
 from ..errors import InvalidArgument, Unsupported
-from . import traffic
 from .check import agree_once, refuse, require_time
-from .local import Needs, Saved, Setting, causal_name
+from .local import Needs, Saved, Setting
 from .ring import gather_backward, gather_forward, ring_backward, ring_forward
 from .shards import lengths_of
-from .traffic import Sizes
 from .ulysses import ulysses_backward, ulysses_forward
 from .wire import Wire, wire_of
 
@@ -119,7 +118,7 @@ def attention(
             seqlen_k,
             cu_seqlens,
             cu_seqlens_k,
-            Masking(causal_name(causal), *(max(side, -1) for side in scalars.pair(window, "window"))),
+            dealt_rows.masking_of(causal, window),
             sinks,
             alibi_slopes,
             dict(
@@ -220,7 +219,7 @@ def _prepared(
 def _scheme_of(rows: Rows, keys: Rows, mask: Masking, sizes: Sizes, gradients: bool, slopes: bool) -> str:
     if slopes and rows.scheme == "striped":
         return "ulysses"
-    return traffic.least(rows, keys, mask, sizes, gradients)
+    return dealt_bytes.least(rows, keys, mask, sizes, gradients)
 
 
 def _described(**tensors: Any) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import dealt_rows, scalars
+from .. import dealt_rows
 from ..attention import attention
 from ..backward import backward
-from ..dealt_rows import Box, Masking, Rows
+from ..dealt_rows import CAUSAL, Box, Masking, Rows
 from ..merge import merge
 
 
@@ -69,14 +69,6 @@ class Needs(NamedTuple):
     q: bool
     kv: bool
     sinks: bool
-
-
-CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
-
-
-def causal_name(causal: Any) -> str:
-    wanted = scalars.mask_of(causal)
-    return next(name for name, value in CAUSAL.items() if scalars.mask_of(value) == wanted)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -6,37 +6,17 @@ query heads; the gradients of that head's keys and values are then added by the 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from .. import dealt_rows
 from ..attention import attention
 from ..backward import backward
+from ..dealt_heads import heads_of
 from ..dealt_rows import Rows
 from .local import Needs, Saved, Setting, delta_of, gradient_of_sinks
 from .wire import Wire, nbytes, packed, unpacked
-
-
-class Heads(NamedTuple):
-    """The heads of a rank: of queries, and of keys and values."""
-
-    q: slice
-    kv: slice
-
-
-def heads_of(heads: int, kv_heads: int, world: int, rank: int) -> Heads:
-    """The heads of a rank; none where there are more ranks than query heads."""
-    group = heads // kv_heads
-    if world <= kv_heads:
-        first, last = kv_heads * rank // world, kv_heads * (rank + 1) // world
-        return Heads(slice(first * group, last * group), slice(first, last))
-    head = ((rank + 1) * kv_heads - 1) // world
-    begin, end = world * head // kv_heads, world * (head + 1) // kv_heads  # the ranks that share it
-    first, last = (group * (rank - begin + i) // (end - begin) for i in (0, 1))
-    if first == last:
-        return Heads(slice(0, 0), slice(0, 0))
-    return Heads(slice(head * group + first, head * group + last), slice(head, head + 1))
 
 
 def _size(part: slice) -> int:
