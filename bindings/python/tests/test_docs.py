@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import io
 import re
+import subprocess
+import sys
 
 import libfa
 import pytest
@@ -70,6 +72,15 @@ def test_names():
         for name in re.findall(r"`(?:desc[.]|args[.])?(\w+)", c):
             assert re.search(rf"\b{name}\b", header), f"{name}: not in fa.h"
     assert len(rows) > 50
+
+
+def test_scaling(tmp_path):
+    """perf/scaling.svg is the drawing of perf/scaling.json, and says that it is a simulation."""
+    drawn = tmp_path / "scaling.svg"
+    command = [sys.executable, "-B", str(SOURCE / "perf" / "scaling"), "none", "--measured", "--out", str(drawn)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert drawn.read_text() == (SOURCE / "perf" / "scaling.svg").read_text()
+    assert "Simulation" in drawn.read_text() and "1024" in drawn.read_text()
 
 
 def test_there_are_pages():
