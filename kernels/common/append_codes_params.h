@@ -1,4 +1,5 @@
-// The parameters of the append kernel for quantised caches: which rows become codes, and their scales and zeros.
+// The parameters of the append kernel for quantised and for rotated caches: which rows become codes, and their scales and
+// zeros, or are rotated by a Hadamard matrix.
 // Compiled by the host's compiler and by nvcc alike, and hashed as params.h is.
 #pragma once
 
@@ -7,15 +8,19 @@
 
 namespace fa::kernels {
 
-/// Rows of a RowStream that become codes, by way of shared memory. There a row has, one part behind the other, its
-/// numbers in f32, a scale and a zero of each group, and its codes. The RowStream says how numbers come there; of its
-/// `to`, elements are those numbers, and rows those of the cache.
+/// Rows of a RowStream that become codes, or are rotated as a whole, by way of shared memory. There a row has, one part
+/// behind the other, its numbers in f32, a scale and a zero of each group, and its codes. The RowStream says how numbers
+/// come there; of its `to`, elements are those numbers, and rows those of the cache.
 struct CodeStream {
   Factors scale, zero;    // absent ones have one group
   int64_t step;           // bytes from a code to the next; of packed ones from a byte to the next
-  int32_t dtype;          // CodeDtype; 0: rows of numbers, none of which is here
+  int32_t dtype;          // CodeDtype; 0: numbers
+  int32_t number_dtype;   // then theirs: Dtype
   int32_t computed;       // 1: scales and zeros are written
-  int32_t dim;            // numbers of a row
+  int32_t dim;            // numbers of a row; 0: rows of another way
+  int32_t rotated;        // of these the first ones, in blocks of `block`, a power of two, times `factor`
+  int32_t block;          // 1: none
+  float factor;           // 1 / sqrt(block)
   int32_t scales, zeros;  // of a row
   int32_t whole_groups;   // 1: eight numbers from a multiple of eight on have one scale and one zero
   int32_t lanes;          // that share a row: a power of two, of which `group_lanes` compute a scale
@@ -26,9 +31,9 @@ struct CodeStream {
   FastDivmod by_scale_channels, by_zero_channels;
 };
 
-/// A call of fa_append into a cache whose k or v is quantised.
+/// A call of fa_append into a cache whose k or v is quantised or rotated.
 struct AppendCodesParams : AppendParams {
-  CodeStream codes[2];  // k_stream, v_stream; streams after them are never codes
+  CodeStream codes[append_streams];
 };
 
 static_assert(sizeof(AppendCodesParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");

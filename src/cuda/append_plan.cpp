@@ -1,9 +1,11 @@
 #include "cuda/append_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "append/append_quantised/tiles.h"
 #include "core/dtype.h"
+#include "core/rotation.h"
 #include "core/status.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
@@ -82,10 +84,10 @@ kernels::AppendParams params_of(const AppendCall &c) {
   return s;
 }
 
-/// A cache, and the scales and zeros of its codes.
+/// A cache, the scales and zeros of its codes, and which elements of a row are rotated: the first ones, in blocks.
 struct Codes {
   const View &cache, &scale, &zero;
-  int64_t scale_channels, zero_channels, dim;
+  int64_t scale_channels, zero_channels, dim, rotated, block;
 };
 
 kernels::Factors factors_of(const View &view, int64_t channels) {
@@ -101,26 +103,31 @@ int32_t word_of(const View &cache, int64_t code_bytes) {
   return word;
 }
 
-/// Makes a stream one of codes, whose rows go through shared memory in f32.
+/// Makes a stream one of codes, or of rotated rows, which go through shared memory in f32.
 void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels::RowStream *s,
                kernels::CodeStream *c) {
   using namespace kernels::append_quantised;
-  if (s->tiles == 0 || !is_quantised(codes.cache.dtype)) return;
-  const bool is_block = code_kind(codes.cache.dtype) == CodeKind::block;
+  const CodeKind kind = code_kind(codes.cache.dtype);
+  if (s->tiles == 0 || (kind == CodeKind::none && codes.block == 1)) return;
+  const bool has_factors = kind == CodeKind::integer || kind == CodeKind::floating;
   const int64_t scale_channels = codes.scale ? codes.scale_channels : codes.dim;
   const int64_t zero_channels = codes.zero ? codes.zero_channels : codes.dim;
   c->scale = factors_of(codes.scale, scale_channels);
   c->zero = factors_of(codes.zero, zero_channels);
   c->step = is_packed(codes.cache.dtype) ? 1 : codes.cache.stride[3];
-  c->dtype = codes.cache.dtype;
-  c->computed = call.computes_scales && !is_block;
+  c->dtype = kind == CodeKind::none ? 0 : codes.cache.dtype;
+  c->number_dtype = codes.cache.dtype;
+  c->computed = call.computes_scales && has_factors;
   c->dim = static_cast<int32_t>(codes.dim);
-  c->scales = is_block ? 0 : static_cast<int32_t>(codes.dim / scale_channels);
-  c->zeros = is_block ? 0 : static_cast<int32_t>(codes.dim / zero_channels);
+  c->rotated = static_cast<int32_t>(codes.rotated);
+  c->block = static_cast<int32_t>(codes.block);
+  c->factor = static_cast<float>(1 / std::sqrt(static_cast<double>(codes.block)));
+  c->scales = has_factors ? static_cast<int32_t>(codes.dim / scale_channels) : 0;
+  c->zeros = has_factors ? static_cast<int32_t>(codes.dim / zero_channels) : 0;
   c->whole_groups = scale_channels % octet == 0 && zero_channels % octet == 0;
   c->lanes = lanes_of(c->dim);
   c->group_lanes = lanes_of(c->scale.channels);
-  c->code_bytes = static_cast<int32_t>(row_bytes(codes.cache.dtype, codes.dim));
+  c->code_bytes = kind == CodeKind::none ? 0 : static_cast<int32_t>(row_bytes(codes.cache.dtype, codes.dim));
   c->word = word_of(codes.cache, c->code_bytes);
   c->by_scale_channels = divisor_of(scale_channels);
   c->by_zero_channels = divisor_of(zero_channels);
@@ -132,22 +139,28 @@ void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels
   s->tiles = ceil_div(rows * s->heads, s->tile_rows);
 }
 
-/// The parameters of calls whose k or v is quantised.
+/// The parameters of calls whose k or v is quantised or rotated.
 void set_codes(const AppendCall &c, kernels::AppendCodesParams *s) {
   const Attention &a = *c.attention;
-  const int64_t rows = (c.cu_seqlens_new != nullptr ? 1 : c.batch) * c.rows_new;
-  const auto set = [&](const Codes &codes, kernels::AppendStream which) {
-    set_codes(c, codes, rows, &s->stream[which], &s->codes[which]);
+  const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch, dim_k = a.head_dim_k();
+  const auto set = [&](const Codes &codes, int64_t rows, kernels::AppendStream which) {
+    set_codes(c, codes, entries * rows, &s->stream[which], &s->codes[which]);
   };
-  set({c.k_cache, c.k_scale, c.k_zero, c.channels.k_scale, c.channels.k_zero, a.head_dim_k()}, kernels::k_stream);
-  set({c.v_cache, c.v_scale, c.v_zero, c.channels.v_scale, c.channels.v_zero, a.head_dim_v}, kernels::v_stream);
+  const FactorChannels &channels = c.channels;
+  set({c.k_cache, c.k_scale, c.k_zero, channels.k_scale, channels.k_zero, dim_k, dim_k, a.hadamard_k}, c.rows_new,
+      kernels::k_stream);
+  set({c.v_cache, c.v_scale, c.v_zero, channels.v_scale, channels.v_zero, a.head_dim_v, a.head_dim_v, a.hadamard_v},
+      c.rows_new, kernels::v_stream);
+  const bool of_forward = c.q && c.rotary_pairs == 0;  // fa_append has no such q
+  const View none;
+  set({c.q_out, none, none, 0, 0, a.head_dim, dim_k, of_forward ? a.hadamard_k : 1}, c.rows_q, kernels::q_stream);
 }
 
 /// Shared memory of a block with rows of any stream.
 int shared_bytes_of(const kernels::AppendCodesParams &p) {
   int bytes = 0;
   for (const kernels::CodeStream &c : p.codes)
-    if (c.dtype != 0) bytes = std::max(bytes, kernels::append_quantised::shared_bytes(c));
+    if (c.dim != 0) bytes = std::max(bytes, kernels::append_quantised::shared_bytes(c));
   return bytes;
 }
 
@@ -155,8 +168,16 @@ int shared_bytes_of(const kernels::AppendCodesParams &p) {
 
 AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &) {
   AppendPlan plan;
+  const bool has_codes = (*kernels.begin())->codes != nullptr;
+  if (rotates(*call.attention) && !has_codes) {
+    plan.status = fail(FA_ERROR_UNSUPPORTED,
+                       "this build of libfa has no GPU kernel that rotates keys and values (FA_FLAG_HADAMARD_K, "
+                       "FA_FLAG_HADAMARD_V); expected memory of the host, or a build with the image append_quantised "
+                       "(FA_IMAGE_FILTER)");
+    return plan;
+  }
   for (const View &cache : {call.k_cache, call.v_cache})
-    if (is_quantised(cache.dtype) && (*kernels.begin())->codes == nullptr) {
+    if (is_quantised(cache.dtype) && !has_codes) {
       plan.status = fail(
           FA_ERROR_UNSUPPORTED,
           "this build of libfa has no GPU kernel that writes %s; expected a cache in memory of the host, or a build "

@@ -334,9 +334,6 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.unavailable_reason;
   const Obstacle obstacle = unavailable_on(row, device, room);
-  // An auto op leaves such calls to the CPU.
-  if (rotates(a) && a.device == FA_DEVICE_CUDA)
-    return "no GPU kernel rotates keys and values (FA_FLAG_HADAMARD_K, FA_FLAG_HADAMARD_V)";
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
   const bool waits = obstacle.missing == Missing::files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
   if (obstacle.reason != nullptr && !waits) return obstacle.reason;
@@ -350,7 +347,9 @@ bool supports(const Image &image, const Attention &attention, const Device &devi
   if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
   for (int i = 0; i < kernels::entry_count; i++)
     if (Entry(i) != Entry::bwd_fused && image.tile_of(Entry(i)).shared_bytes > device.shared_per_block) return false;
-  if (image.codes != nullptr && image.codes->unsupported_types_reason(a, attention.v_dtype) != nullptr) return false;
+  const bool writes_codes = same(image.operation, "append") && rotates(attention);  // whose kernels rotate
+  if (image.codes != nullptr && !writes_codes && image.codes->unsupported_types_reason(a, attention.v_dtype) != nullptr)
+    return false;
   return image.family->unsupported_reason(a) == nullptr;
 }
 

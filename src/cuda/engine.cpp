@@ -11,6 +11,7 @@
 #include "cuda/launch.h"
 #include "cuda/merge_plan.h"
 #include "cuda/placement.h"
+#include "cuda/rotated_forward.h"
 #include "cuda/stream_memory.h"
 
 namespace fa::cuda {
@@ -29,17 +30,6 @@ fa_status lacks_operation(const Device &device) {
               Traits::function, device.index, device.name, build_option<Call>);
 }
 
-/// Whether an operation reads or writes a cache, which may be rotated.
-template <class Call>
-constexpr bool has_cache = std::is_same_v<Call, ForwardCall> || std::is_same_v<Call, AppendCall>;
-
-fa_status lacks_rotation(const char *function, const Device &device) {
-  return fail(FA_ERROR_UNSUPPORTED,
-              "%s on device %d (%s): no GPU kernel rotates keys and values (FA_FLAG_HADAMARD_K, FA_FLAG_HADAMARD_V); "
-              "expected neither flag, or tensors in memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
-              function, device.index, device.name);
-}
-
 }  // namespace
 
 CudaEngine::CudaEngine(const Attention &attention, const Device &device, const PerOperation<KernelSet> &kernels)
@@ -50,7 +40,8 @@ CudaEngine::~CudaEngine() = default;
 fa_status CudaEngine::load() {
   InContext in;
   if (const fa_status status = in.enter(device_, nullptr)) return status;
-  return resident<ForwardCall>(in.context(), nullptr) != nullptr ? FA_OK : last_status();
+  Loaded loaded;
+  return load_for<ForwardCall>(in.context(), nullptr, &loaded) ? FA_OK : last_status();
 }
 
 template <class Call>
@@ -59,8 +50,20 @@ const Resident *CudaEngine::resident(const Context &context, const CUstream *str
 }
 
 template <class Call>
+bool CudaEngine::load_for(const Context &context, const CUstream *stream, Loaded *loaded) const {
+  loaded->own = resident<Call>(context, stream);
+  if (loaded->own == nullptr || !std::is_same_v<Call, ForwardCall> || !rotates(attention_))
+    return loaded->own != nullptr;
+  loaded->rotation = resident<AppendCall>(context, stream);
+  return loaded->rotation != nullptr;
+}
+
+template <class Call>
 fa_status CudaEngine::do_workspace_size(const Call &call, size_t *bytes) const {
-  return store_size(workspace_bound(call, kernels_.of<Call>(), device_), bytes);
+  Count all = workspace_bound(call, kernels_.of<Call>(), device_);
+  if constexpr (std::is_same_v<Call, ForwardCall>)
+    if (rotates(attention_)) all = RotatedForward(call).bytes() + all;
+  return store_size(all, bytes);
 }
 
 template <class Call>
@@ -74,9 +77,6 @@ fa_status CudaEngine::do_execute(Call call) const {
   if (place == MemorySpace::host) return try_other_engine;
   if (kernels_.of<Call>().count == 0)
     return place == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
-  if (has_cache<Call> && rotates(attention_))
-    return place == MemorySpace::both && cpu_fallback ? try_other_engine
-                                                      : lacks_rotation(OperationTraits<Call>::function, device_);
   if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
@@ -85,8 +85,8 @@ fa_status CudaEngine::do_execute(Call call) const {
   }
   const CUstream stream = static_cast<CUstream>(call.stream);
   if (const fa_status status = check_stream(stream, in.context())) return status;
-  const Resident *ready = resident<Call>(in.context(), &stream);
-  return ready != nullptr ? enqueue(call, *ready) : last_status();
+  Loaded loaded;
+  return load_for<Call>(in.context(), &stream, &loaded) ? enqueue(call, loaded) : last_status();
 }
 
 /// The path for plain host memory that the GPU reaches: the result is there when this returns, and with cpu_fallback
@@ -97,21 +97,21 @@ fa_status CudaEngine::execute_synchronously(Call call, bool cpu_fallback) const 
   const CUstream stream = CU_STREAM_PER_THREAD;
   call.stream = stream;
   InContext in;
+  Loaded loaded;
   const auto prepared = [&] {
-    return in.enter(device_, nullptr) == FA_OK ? resident<Call>(in.context(), &stream) : nullptr;
+    return in.enter(device_, nullptr) == FA_OK && load_for<Call>(in.context(), &stream, &loaded);
   };
-  const Resident *ready = nullptr;
   if (cpu_fallback) {
     const ErrorScope keep;
-    if ((ready = prepared()) == nullptr) {
+    if (!prepared()) {
       if (verbose_dispatch())
         log_message("%s: device %d is not ready: %s", OperationTraits<Call>::name, device_.index, last_error());
       return try_other_engine;
     }
-  } else if ((ready = prepared()) == nullptr) {
+  } else if (!prepared()) {
     return last_status();
   }
-  if (const fa_status status = enqueue(call, *ready)) return status;
+  if (const fa_status status = enqueue(call, loaded)) return status;
   const Driver &driver = machine().driver;
   const CUresult result = driver.cuStreamSynchronize(stream);
   return result == CUDA_SUCCESS ? FA_OK
@@ -119,10 +119,38 @@ fa_status CudaEngine::execute_synchronously(Call call, bool cpu_fallback) const 
                                          kernels_.of<Call>().images[0]->name, device_.index, device_.name);
 }
 
+template <class Call>
+fa_status CudaEngine::enqueue(const Call &call, const Loaded &loaded) const {
+  if constexpr (std::is_same_v<Call, ForwardCall>)
+    if (rotates(attention_)) return enqueue_rotated(call, loaded);
+  return enqueue_plan(call, *loaded.own);
+}
+
+fa_status CudaEngine::enqueue_rotated(const ForwardCall &call, const Loaded &loaded) const {
+  if (kernels_.of<AppendCall>().count == 0) return lacks_operation<AppendCall>(device_);
+  RotatedForward parts(call);
+  size_t bytes = 0;
+  if (const fa_status status = store_size(parts.bytes(), &bytes)) return status;
+  StreamMemory own(static_cast<CUstream>(call.stream));
+  char *workspace = static_cast<char *>(call.workspace);
+  if (workspace == nullptr) {
+    if (const fa_status status =
+            own.allocate(device_, static_cast<int64_t>(bytes), OperationTraits<ForwardCall>::workspace_function,
+                         "ask for fewer queries"))
+      return status;
+    workspace = own.data();
+  }
+  parts.bind(workspace);
+  if (parts.rotates_queries())
+    if (const fa_status status = enqueue_plan(parts.queries(), *loaded.rotation)) return status;
+  if (const fa_status status = enqueue_plan(parts.attention(), *loaded.own)) return status;
+  return parts.rotates_results() ? enqueue_plan(parts.results(), *loaded.rotation) : FA_OK;
+}
+
 /// Plans the call and launches its kernels in the current context. Memory that the caller has not given comes from the
 /// stream, and goes back to it in order.
 template <class Call>
-fa_status CudaEngine::enqueue(const Call &call, const Resident &resident) const {
+fa_status CudaEngine::enqueue_plan(const Call &call, const Resident &resident) const {
   const CUstream stream = static_cast<CUstream>(call.stream);
   const KernelSet &kernels = kernels_.of<Call>();
   auto plan = plan_of(call, kernels, device_);

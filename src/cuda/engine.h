@@ -12,8 +12,9 @@ class CudaEngine final : public EngineBase<CudaEngine> {
   CudaEngine(const Attention &attention, const Device &device, const PerOperation<KernelSet> &kernels);
   ~CudaEngine() override;
 
-  /// Loads forward's kernels in the context that fa_create is called in, so that no call there loads anything. Those of
-  /// other operations, which few programs need, are loaded by the first call that does.
+  /// Loads forward's kernels in the context that fa_create is called in, so that no call there loads anything, and
+  /// those of append where they rotate a part of forward's. Those of other operations, which few programs need, are
+  /// loaded by the first call that does.
   fa_status load();
 
   template <class Call>
@@ -27,8 +28,19 @@ class CudaEngine final : public EngineBase<CudaEngine> {
   fa_status execute_synchronously(Call call, bool cpu_fallback) const;
   template <class Call>
   const Resident *resident(const Context &context, const CUstream *stream) const;
+
+  /// The kernels of a call, and append's where they rotate a part of it.
+  struct Loaded {
+    const Resident *own = nullptr, *rotation = nullptr;
+  };
+  /// False after an error.
   template <class Call>
-  fa_status enqueue(const Call &call, const Resident &resident) const;
+  bool load_for(const Context &context, const CUstream *stream, Loaded *loaded) const;
+  template <class Call>
+  fa_status enqueue(const Call &call, const Loaded &loaded) const;
+  template <class Call>
+  fa_status enqueue_plan(const Call &call, const Resident &resident) const;
+  fa_status enqueue_rotated(const ForwardCall &call, const Loaded &loaded) const;
 
   Attention attention_;
   const Device &device_;

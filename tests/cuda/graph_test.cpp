@@ -46,7 +46,8 @@ void replay(const Case &c, const std::vector<Numbers> &lists, void (*change)(Cal
   const Workspace workspace(op, &own.args);
   const Graph graph(op, own.args);
   ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
-  EXPECT_EQ(graph.nodes, c.splits > 1 ? 2u : 1u);
+  const size_t rotations = (c.flags & FA_FLAG_HADAMARD_K ? 1 : 0) + (c.flags & FA_FLAG_HADAMARD_V ? 1 : 0);
+  EXPECT_EQ(graph.nodes, (c.splits > 1 ? 2 : 1) + rotations);
   for (const Numbers &list : lists) {
     change(&own, list);
     renew(&own);
@@ -57,9 +58,9 @@ void replay(const Case &c, const std::vector<Numbers> &lists, void (*change)(Cal
 
 // [F95] [F134]
 TEST(Graphs, ReplayFollowsLengths) {
-  for (const int32_t splits : {0, 3}) {
+  for (const auto &[splits, flags] : {std::pair(0, 0), {3, 0}, {3, FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V}}) {
     Case c = small_case();
-    c.q = splits ? FA_F32 : FA_F16;
+    c.q = splits ? FA_F32 : FA_F16, c.flags = uint32_t(flags);
     c.b = 3, c.splits = splits, c.used_k = c.used_q = true, c.page = 16, c.sk = 96;
     const std::vector<Numbers> lengths = {
         {5, 1, 3, 96, 40, 17}, {0, 0, 0, 96, 96, 96}, {5, 5, 5, 0, 0, 0}, {1, 2, 0, 1, 95, 33}, {5, 5, 5, 96, 96, 96}};

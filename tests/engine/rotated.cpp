@@ -10,6 +10,7 @@
 #include "engine/features.h"
 #include "engine/target.h"
 #include "reference/codes.h"
+#include "reference/gpu.h"
 #include "reference/hadamard.h"
 #include "reference/random.h"
 #include "reference/run.h"
@@ -175,6 +176,7 @@ TEST_P(RotatedCodes, KeysInTwoParts) {
 
 // [F52]
 TEST_P(RotatedCodes, BitsForEveryNumberOfThreads) {
+  if (is_gpu(kernel)) return;
   for (const Stored &cache : {caches[0], caches[4]}) {
     AppendCase c = ways[0];
     store_as(cache, &c);
@@ -231,6 +233,19 @@ TEST_P(Rotated, PairsOfFeatures) {
   }
 }
 
+/// Of kernels for warpgroups and tensor memory, too; of sequences that leave rows of theirs as they are.
+// [F39] [F308]
+TEST_P(Rotated, TilesOfManyRows) {
+  size_t turn = 0;
+  for (const int64_t d : {64, 128}) {
+    for (Case c : {base(1, 130, 150, 4, 2, d), base(3, 60, 70, 2, 1, d), base(2, 90, 90, 2, 2, d)}) {
+      c.flags = flags_of_turns[turn % 4], c.mask = turn % 3 ? FA_MASK_CAUSAL : FA_MASK_NONE;
+      c.cu_q = c.cu_k = turn % 3 == 1, c.used_q = turn % 3 == 2, c.workspace = turn++ % 2;
+      check(c);
+    }
+  }
+}
+
 /// In few rows and in many.
 // [F308]
 TEST_P(RotatedCodes, EachCacheIsRead) {
@@ -245,8 +260,9 @@ TEST_P(RotatedCodes, EachCacheIsRead) {
     }
 }
 
-TEST_TARGETS(Rotated, all_types);
+TEST_ALL_TARGETS(Rotated, all_types);
 TEST_TARGETS(RotatedCodes, {"f32", "f16", "mixed"});
+INSTANTIATE_TEST_SUITE_P(Gpu, RotatedCodes, testing::ValuesIn(gpu_targets(all_types)), target_name);
 
 /// Calls of both operations, and without rotation.
 class RotatedCache : public EngineTest {
@@ -274,7 +290,7 @@ class RotatedCache : public EngineTest {
       t->shape[1] = end - begin;
     };
     for (fa_tensor *t : {&args.k, &args.v, &args.k_scale, &args.v_scale}) from(t);
-    ASSERT_EQ(fa_forward(op.get(), &args), FA_OK) << fa_last_error();
+    ASSERT_EQ(forward(op, args), FA_OK) << fa_last_error();
   }
 
   static Tensor result_of(const AppendCase &c) {
@@ -357,7 +373,7 @@ TEST_P(RotatedCache, OutliersCostLess) {
   }
 }
 
-TEST_TARGETS(RotatedCache, {"f32"});
+TEST_ALL_TARGETS(RotatedCache, {"f32"});
 
 }  // namespace
 }  // namespace test

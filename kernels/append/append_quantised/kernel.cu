@@ -1,5 +1,5 @@
-// New keys and values into a quantised cache: some lanes of a warp share a row, by way of shared memory. Rows that stay
-// numbers, and queries, are as append has them. A block has rows of one tensor.
+// New keys and values into a quantised cache, or a rotated one: some lanes of a warp share a row, by way of shared memory.
+// Other rows are as append has them. A block has rows of one tensor.
 #include "append/append/items.cuh"
 #include "append/append_quantised/row.cuh"
 #include "common/build.cuh"
@@ -16,11 +16,15 @@ __device__ inline void find_tokens(const AppendCodesParams &p, const RowTile &ti
   if (i > last) return;
   TokenPlace found = {};
   if (const int64_t n = tile.first_token + i; n < tile.tokens) {
-    const append::Token token = append::token_of(p, n, p.rows_new, false);
-    const append::Place place = token.used ? append::place_of(p, token) : append::Place{0, -1};
+    const bool of_q = tile.which == q_stream;
+    const append::Token token = append::token_of(p, n, of_q ? p.rows_q : p.rows_new, of_q);
+    append::Place place = {0, -1};
+    if (token.used)
+      place = of_q ? append::Place{token.sequence.batch, int64_t(token.sequence.first) + token.number}
+                   : append::place_of(p, token);
     if (place.row >= 0) {
       found = {append::source_of(s, token), place.entry, place.row, 0};
-      if (s.pairs > 0) found.position = append::position_of(p, token, false);
+      if (s.pairs > 0) found.position = append::position_of(p, token, of_q);
     }
   }
   places[i] = found;
@@ -48,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::append::threads)
   using namespace fa::kernels;
   extern __shared__ __align__(16) char shared[];
   const append::RowTile tile = append::row_tile(p);
-  if (tile.which <= v_stream && p.codes[tile.which].dtype != 0) {
+  if (p.codes[tile.which].dim != 0) {
     append_quantised::write_rows(p, tile, shared);
   } else {
     append::write_items(p, tile);

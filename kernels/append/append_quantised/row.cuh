@@ -241,6 +241,22 @@ __device__ inline void encode_numbers(const CodeStream &c, const CodeRow &row, c
   with_codes(c.dtype, [&](auto codes) { encode(codes, c, row); });
 }
 
+/// Rotates blocks of a row's numbers by Sylvester's Hadamard matrix: sums and differences of numbers 1, 2, 4, ... apart,
+/// the same in the same order as on the CPU.
+__device__ inline void rotate_blocks(const CodeStream &c, const CodeRow &row) {
+  float *const x = row.numbers();
+  for (int i = row.lane; row.exists && i < c.rotated; i += c.lanes) x[i] = __fmul_rn(x[i], c.factor);
+  for (int apart = 1; apart < c.block; apart *= 2) {
+    __syncwarp();
+    for (int pair = row.lane; row.exists && 2 * pair < c.rotated; pair += c.lanes) {
+      float *const low = x + 2 * pair - (pair & (apart - 1)), a = low[0], b = low[apart];
+      low[0] = __fadd_rn(a, b);
+      low[apart] = __fsub_rn(a, b);
+    }
+  }
+  __syncwarp();
+}
+
 /// Writes the row of a token and a head from a tensor of the call to the cache.
 __device__ inline void write_row(const AppendCodesParams &p, int which, const TokenPlace &place, int32_t head,
                                  const CodeRow &row) {
@@ -256,6 +272,13 @@ __device__ inline void write_row(const AppendCodesParams &p, int which, const To
     }
   }
   __syncwarp();
+  if (c.block > 1) rotate_blocks(c, row);
+  char *const to = s.to.data + place.entry * s.to.stride[0] + place.row * s.to.stride[1] + head * s.to.stride[2];
+  if (c.dtype == 0) {
+    for (int i = row.lane; row.exists && i < c.dim; i += c.lanes)
+      store_element(to + i * c.step, c.number_dtype, row.numbers()[i]);
+    return;
+  }
   switch (c.dtype) {
     case q8_0:
       encode_blocks(BytesOfBlock(), c, row);
@@ -267,8 +290,7 @@ __device__ inline void write_row(const AppendCodesParams &p, int which, const To
       encode_numbers(c, row, place, head);
   }
   __syncwarp();
-  if (row.exists)
-    store_codes(c, row, s.to.data + place.entry * s.to.stride[0] + place.row * s.to.stride[1] + head * s.to.stride[2]);
+  if (row.exists) store_codes(c, row, to);
 }
 
 }  // namespace fa::kernels::append_quantised

@@ -50,7 +50,7 @@ constexpr TileConfig tile(const Arch &, int, Entry entry) {
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device
-/// Caches whose k or v is quantised.
+/// Caches whose k or v is quantised; the plan takes it for rotated ones as well.
 inline constexpr QuantisedFamily family = {
     {
         tile,

@@ -57,7 +57,7 @@ class Mutant:
     test_dim: int = 32
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
-    program: str = "engine"  # or "cuda", "tree", "quantised": fa_test_cuda, fa_test_tree, fa_test_quantised
+    program: str = "engine"  # or "cuda", "tree", "quantised", "rotated": fa_test_cuda and so on
     device: str = ""  # in place of the image's architecture
     formal: bool = False  # findings that are harmless on known machines count, too
     also: tuple = ()  # further (file, old, new), which are not faults
@@ -134,6 +134,12 @@ def codes(name, file, old, new, test, types="f32"):
     expected = r"byte \d+|code \d+ is|scale|error 700: illegal address|race: writes global memory|AppendQuantised"
     return Mutant(name, APPEND_QUANTISED, f"append/append_quantised/{file}", old, new, expected,
                   test=f"*/AppendQuantised.{test}/{types}_sm_80")
+
+
+def rotated(name, old, new, test="RowsOfAnyLength"):
+    """A fault of the rotation by the same kernel."""
+    return Mutant(name, APPEND_QUANTISED, "append/append_quantised/row.cuh", old, new, r"expected|byte \d+|lane-race|ILLEGAL_ADDRESS",
+                  test=f"*/Rotated*.{test}/f16_sm_80", program="rotated")
 
 
 CLEAN = [
@@ -377,6 +383,10 @@ MUTANTS = [
     quantised("codes_first_group", "collective/codes.cuh", "d / factors.channels * factors.stride[3]", "0", image=SIMT_QUANTISED,
               types="f32"),
     quantised("codes_second_part_begins_late", "collective/codes.cuh", "if (d >= dim)", "if (d > dim)", "KeysInTwoParts", SIMT_QUANTISED, "f32"),
+    rotated("rotated_differences", "__fsub_rn(a, b);", "__fsub_rn(b, a);"),
+    rotated("rotated_factor", "x[i] = __fmul_rn(x[i], c.factor);", "x[i] = x[i];"),
+    rotated("rotated_without_waiting", "    __syncwarp();\n    for (int pair", "    for (int pair"),
+    rotated("rotated_queries_whole", "2 * pair < c.rotated", "2 * pair < c.dim", "KeysInTwoParts"),
     codes("codes_past_the_last", "kernel.cu", "n < tile.tokens", "true", "EachCacheAtEachPlace"),
     codes("codes_of_signed_maxima", "row.cuh", "most = max(most, uint32_t(bits) & 0x7fffffff)",
           "most = max(most, uint32_t(max(bits, 0)))", "EachCacheAtEachPlace"),
