@@ -45,6 +45,7 @@ struct Block {
   static constexpr int dim = Dim;
   static constexpr int rows = keys;  // that the block owns
   static constexpr int columns = backward_tcgen05::columns;
+  static constexpr Registers registers = registers_of(Dim);
   static constexpr int stages = q_stages, dout_stages = dout_stages_of(Dim);
 
   using OwnTile = SharedTile<rows, dim>;
@@ -147,10 +148,12 @@ __device__ __forceinline__ void load_accumulators(uint32_t (&x)[Words], uint32_t
   unroll<Words / 32>([&](int i) { tcgen05_ld_16x256b_x8(x + 32 * i, from + 64 * i); });
 }
 
-template <int Blocks>
-__device__ __forceinline__ AccumulatorTile<1, Blocks> as_accumulators(const uint32_t (&x)[4 * Blocks]) {
+/// The words of such blocks from `first` on.
+template <int Blocks, int Words>
+__device__ __forceinline__ AccumulatorTile<1, Blocks> as_accumulators(const uint32_t (&x)[Words], int first = 0) {
   AccumulatorTile<1, Blocks> tile;
-  unroll<Blocks>([&](int j) { unroll<4>([&](int e) { tile.block[0][j].x[e] = __uint_as_float(x[4 * j + e]); }); });
+  unroll<Blocks>(
+      [&](int j) { unroll<4>([&](int e) { tile.block[0][j].x[e] = __uint_as_float(x[first + 4 * j + e]); }); });
   return tile;
 }
 

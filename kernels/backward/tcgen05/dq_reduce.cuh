@@ -24,17 +24,15 @@ class DqReduce {
       const int64_t row = state_.row + tile.head * p_.stats_rows + tile.tile * B::columns + first_row();
       wait(state_.dq_full, n);
       tcgen05_fence_after_thread_sync();
-      DqChunk dq[2];
-      take(dq, n, 0);
-      wait_for_slots();
-      put(dq);
-      if constexpr (halves == 2) take(dq, n, 1);
-      if (lane() == 0) add(row, 0, tile.tile);
-      if constexpr (halves == 2) {
+      DqChunk dq[halves][2];
+      take(dq, n);
+      unroll<halves>([&](int half) {
         wait_for_slots();
-        put(dq);
-        if (lane() == 0) add(row, 1, tile.tile);
-      }
+        unroll<2>([&](int i) { store_dq_chunk(slots_ + i * dq_chunk_bytes, dq[half][i]); });
+        fence_proxy_async();
+        __syncwarp();
+        if (lane() == 0) add(row, half, tile.tile);
+      });
       if (lane() == 0 && p_.dq_semaphore != nullptr) end_turn(row);
     });
     if (lane() == 0) cp_async_bulk_wait_group();
@@ -43,27 +41,22 @@ class DqReduce {
  private:
   __device__ static int first_row() { return threadIdx.x / 32 * 32; }
 
-  /// Half of the columns of dQ to registers. The last half gives their place back, before the turn: no product waits for
-  /// that.
-  __device__ __forceinline__ void take(DqChunk (&dq)[2], uint32_t n, int half) {
+  /// dQ to registers. Then its place is free, before the turn comes: no product waits for that.
+  __device__ __forceinline__ void take(DqChunk (&dq)[halves][2], uint32_t n) {
     if (state_.pairs[n % 4] == Pairs::careful_of_keys) {
-      unroll<2>(
-          [&](int i) { multiply_finite<B>(dq[i], shared_.ds(), first_row() + chunk_rows * i, shared_.k(), 8 * half); });
+      unroll<halves>([&](int half) {
+        unroll<2>([&](int i) {
+          multiply_finite<B>(dq[half][i], shared_.ds(), first_row() + chunk_rows * i, shared_.k(), 8 * half);
+        });
+      });
     } else {
-      uint32_t x[2][32];
-      unroll<2>([&](int i) { load_accumulators(x[i], of_warp(Columns<B>::dq + 64 * half, chunk_rows * i)); });
+      uint32_t x[2][32 * halves];
+      unroll<2>([&](int i) { load_accumulators(x[i], of_warp(Columns<B>::dq, chunk_rows * i)); });
       tcgen05_wait_ld(x[0], x[1]);
-      unroll<2>([&](int i) { dq[i] = as_accumulators<8>(x[i]); });
+      unroll<halves>([&](int half) { unroll<2>([&](int i) { dq[half][i] = as_accumulators<8>(x[i], 32 * half); }); });
     }
-    if (half < halves - 1) return;
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(state_.dq_empty);
-  }
-
-  __device__ __forceinline__ void put(const DqChunk (&dq)[2]) const {
-    unroll<2>([&](int i) { store_dq_chunk(slots_ + i * dq_chunk_bytes, dq[i]); });
-    fence_proxy_async();
-    __syncwarp();
   }
 
   /// Until the chunks before have been read.

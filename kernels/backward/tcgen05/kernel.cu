@@ -15,13 +15,14 @@ __device__ __forceinline__ void work(int warp, const BackwardParams &p, const Te
                                      const SharedMemory<B> &shared) {
   const bool any = !shared.state->tiles.empty();
   if (warp < score_warp) {
-    setmaxnreg_dec<reduce_registers>();
+    if constexpr (B::registers.reduce <= 128) setmaxnreg_dec<B::registers.reduce>();
+    if constexpr (B::registers.reduce > 128) setmaxnreg_inc<B::registers.reduce>();
     DqReduce<B>(p, shared).run();
   } else if (warp < product_warp) {
-    setmaxnreg_inc<score_registers>();
+    setmaxnreg_inc<B::registers.scores>();
     Scores<B>(p, shared, warp / 4 - 1).run();
   } else {
-    setmaxnreg_dec<other_registers>();
+    setmaxnreg_dec<B::registers.others>();
     if (any && warp == product_warp && elect_sync()) Products<B>(shared).run();
     if (any && warp == load_warp && elect_sync()) load_tiles(p, maps, shared);
     if (any && warp == stats_warp) Statistics<B>(p, shared).run();

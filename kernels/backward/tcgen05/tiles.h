@@ -18,8 +18,13 @@ constexpr int q_stages = 2;
 /// The warpgroups: one that adds dQ, two that weigh scores, each half of a step's queries, one of single warps.
 constexpr int threads = 512;
 
-/// Of a thread: 64 K in all.
-constexpr int reduce_registers = 120, score_registers = 152, other_registers = 88;
+/// Registers of a thread: 64 K in all.
+struct Registers {
+  int reduce, scores, others;
+};
+constexpr Registers registers_of(int dim) {
+  return dim <= 64 ? Registers{120, 152, 88} : Registers{168, 136, 72};
+}
 
 /// Of an SM's tensor memory all: S and P, dP and dS, dV, dK, dQ.
 constexpr int tensor_columns = 512;

@@ -37,7 +37,7 @@ TENSOR_MEMORY_GRADIENTS = [
     in_turns("first_dk", "products.cuh", "add_weighted(Columns<B>::dk, Columns<B>::dp, shared_.q(n % B::stages), n > 0);", "add_weighted(Columns<B>::dk, Columns<B>::dp, shared_.q(n % B::stages), true);", ANY),
     in_turns("dq_given_back_early", "dq_reduce.cuh", "      tcgen05_wait_ld(x[0], x[1]);\n", "", ANY),
     in_turns("chunks_still_read", "dq_reduce.cuh", "    if (lane() == 0) cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE, dim="128"),
-    in_turns("fence_of_chunks", "dq_reduce.cuh", "    fence_proxy_async();\n    __syncwarp();\n  }", "    __syncwarp();\n  }", r"error \(proxy-fence\)"),
+    in_turns("fence_of_chunks", "dq_reduce.cuh", "        fence_proxy_async();\n        __syncwarp();\n        if (lane() == 0) add", "        __syncwarp();\n        if (lane() == 0) add", r"error \(proxy-fence\)"),
     in_turns("columns_of_a_chunk_of_dq", "dq_reduce.cuh", "64 * half * block_rows", "64 * half", dim="128"),
     in_turns("other_half_of_the_queries", "scores.cuh", "const int first = tile.tile * B::columns + half_ * own;", "const int first = tile.tile * B::columns;"),
     any_order("queries_of_a_thread", "scores.cuh", "first(queries.low - first_query)", "first(queries.low + 1 - first_query)"),
