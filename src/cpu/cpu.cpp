@@ -6,9 +6,9 @@
 
 namespace fa::cpu {
 
-#define FA_CPU_ISA(isa, computes_in, unsupported) \
-  namespace isa {                                 \
-  extern const IsaKernels kernels;                \
+#define FA_CPU_ISA(isa, ...)       \
+  namespace isa {                  \
+  extern const IsaKernels kernels; \
   }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
@@ -46,7 +46,7 @@ constexpr BackwardNames backward_by([[maybe_unused]] const char *name) {
 }
 
 constexpr Kernel list[] = {
-#define FA_CPU_ISA(isa, computes_in, unsupported)                                                                     \
+#define FA_CPU_ISA(isa, computes_in, unsupported, ...)                                                                \
   {"cpu." #isa,  FA_DEVICE_CPU,        #isa, computes_in, backward_by("cpu." #isa), &unavailable_reason<lacks_##isa>, \
    &unsupported, &create<isa::kernels>},
 #include "cpu/isas.inc"

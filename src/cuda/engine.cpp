@@ -5,12 +5,9 @@
 #include "core/log.h"
 #include "core/rotation.h"
 #include "core/status.h"
-#include "cuda/append_plan.h"
-#include "cuda/backward_plan.h"
-#include "cuda/forward_plan.h"
 #include "cuda/launch.h"
-#include "cuda/merge_plan.h"
 #include "cuda/placement.h"
+#include "cuda/plans.h"
 #include "cuda/rotated_forward.h"
 #include "cuda/stream_memory.h"
 
