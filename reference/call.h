@@ -23,6 +23,16 @@ class Elements {
     return scaled(code(d), d);
   }
 
+  /// Copies the first n elements.
+  template <class Real>
+  void copy(Real *to, int64_t n) const {
+    if (tail.first || scale.first || zero.first || codes_of(dtype_)) {
+      for (int64_t d = 0; d < n; ++d) to[d] = Real((*this)[d]);
+    } else {
+      load_each(first_, bytes_apart_, dtype_, n, to);
+    }
+  }
+
   /// The elements from `from` on, of keys in two parts.
   struct Tail {
     const char *first = nullptr;

@@ -10,6 +10,7 @@
 
 #include "reference/call.h"
 #include "reference/hadamard.h"
+#include "reference/lanes.h"
 
 namespace reference {
 
@@ -18,8 +19,7 @@ template <class Real, class Read>
 std::vector<Real> dense(int64_t count, int64_t dim, Read read) {
   std::vector<Real> values(size_t(count * dim));
   for (int64_t j = 0; j < count; ++j) {
-    const Elements row = read(j);
-    for (int64_t d = 0; d < dim; ++d) values[size_t(j * dim + d)] = Real(row[d]);
+    read(j).copy(values.data() + j * dim, dim);
   }
   return values;
 }
@@ -44,9 +44,18 @@ std::vector<Real> columns_of(const std::vector<Real> &rows, int64_t count, int64
 /// The products of a row with many, which are given as columns: each is summed in plain order, many at a time.
 template <class Real>
 std::vector<Real> products(const Real *row, int64_t dim, const std::vector<Real> &columns, int64_t count) {
+  using L = Lanes<Real>;
+  constexpr int vectors = 6;
   std::vector<Real> sums(size_t(count), 0);
+  int64_t j = 0;
+  for (; j + vectors * L::count <= count; j += vectors * L::count) {
+    typename L::Vector sum[vectors] = {};
+    for (int64_t d = 0; d < dim; ++d)
+      for (int i = 0; i < vectors; ++i) sum[i] += row[d] * L::at(&columns[size_t(d * count + j + i * L::count)]);
+    for (int i = 0; i < vectors; ++i) L::at(&sums[size_t(j + i * L::count)]) = sum[i];
+  }
   for (int64_t d = 0; d < dim; ++d)
-    for (int64_t j = 0; j < count; ++j) sums[size_t(j)] += row[d] * columns[size_t(d * count + j)];
+    for (int64_t left = j; left < count; ++left) sums[size_t(left)] += row[d] * columns[size_t(d * count + left)];
   return sums;
 }
 

@@ -159,6 +159,14 @@ inline double load(const void *p, fa_dtype dtype) {
                      [=](auto format) { return double(format.to_float(read<typename decltype(format)::Bits>(p))); });
 }
 
+/// The same of n numbers `apart` bytes from one another, of a type that with_format has.
+template <class Real>
+void load_each(const char *p, int64_t apart, fa_dtype dtype, int64_t n, Real *to) {
+  with_format(dtype, [=](auto format) {
+    for (int64_t i = 0; i < n; ++i) to[i] = Real(format.to_float(read<typename decltype(format)::Bits>(p + i * apart)));
+  });
+}
+
 template <class T>
 void write(void *p, T x) {
   std::memcpy(p, &x, sizeof x);
@@ -170,6 +178,13 @@ inline void store(void *p, fa_dtype dtype, double x) {
   if (dtype == FA_I32) return write(p, int32_t(x));
   if (dtype == FA_I64) return write(p, int64_t(x));
   with_format(dtype, [=](auto format) { write(p, format.from_float(float(x))); });
+}
+
+/// The same of n numbers `apart` bytes from one another, of a type that with_format has.
+inline void store_each(char *p, int64_t apart, fa_dtype dtype, int64_t n, const double *x) {
+  with_format(dtype, [=](auto format) {
+    for (int64_t i = 0; i < n; ++i) write(p + i * apart, format.from_float(float(x[i])));
+  });
 }
 
 }  // namespace reference

@@ -6,6 +6,7 @@
 
 #include "reference/hadamard.h"
 #include "reference/head.h"
+#include "reference/lanes.h"
 #include "reference/number.h"
 
 namespace reference {
@@ -54,6 +55,71 @@ void add_values(const double *values, int64_t n, double p, double l, const Sums 
   }
 }
 
+/// The keys that a row attends, with the weight of each.
+template <class Real>
+struct Weights {
+  std::vector<int64_t> keys;
+  std::vector<Real> p;
+};
+
+/// The same of finite values of all keys. Whatever columns are left go one by one.
+void add_values(const double *values, int64_t n, const Weights<double> &weights, double l, const Sums &sums) {
+  using L = Lanes<double>;
+  using Bits = int64_t __attribute__((vector_size(16)));
+  constexpr int vectors = 2;
+  const double largest = 1 / l;
+  int64_t d = 0;
+  for (; d + vectors * L::count <= n; d += vectors * L::count) {
+    L::Vector out[vectors], mean_v[vectors], largest_v[vectors], even_v[vectors];
+    for (int i = 0; i < vectors; ++i) {
+      const int64_t at = d + i * L::count;
+      out[i] = L::at(sums.out + at), mean_v[i] = L::at(sums.mean_v + at);
+      largest_v[i] = L::at(sums.largest_v + at), even_v[i] = L::at(sums.even_v + at);
+    }
+    for (size_t a = 0; a < weights.keys.size(); ++a) {
+      const double *const row = values + weights.keys[a] * n + d, p = weights.p[a];
+      for (int i = 0; i < vectors; ++i) {
+        const L::Vector value = L::at(row + i * L::count), size = L::Vector(Bits(value) & INT64_MAX);
+        out[i] += p * value;
+        mean_v[i] += p * size;
+        largest_v[i] = size > largest_v[i] ? size : largest_v[i];
+        even_v[i] += size * largest;
+      }
+    }
+    for (int i = 0; i < vectors; ++i) {
+      const int64_t at = d + i * L::count;
+      L::at(sums.out + at) = out[i], L::at(sums.mean_v + at) = mean_v[i];
+      L::at(sums.largest_v + at) = largest_v[i], L::at(sums.even_v + at) = even_v[i];
+    }
+  }
+  for (size_t a = 0; a < weights.keys.size() && d < n; ++a)
+    add_values(values + weights.keys[a] * n + d, n - d, weights.p[a], l,
+               {sums.out + d, sums.mean_v + d, sums.largest_v + d, sums.even_v + d});
+}
+
+/// The same where some values are NaN or infinite.
+void add_special_values(const Head<double> &h, const Weights<double> &weights, double l, const Sums &sums) {
+  const int64_t n = h.call.dim_v();
+  std::vector<double> special(size_t(n), 0.0);  // the sum of those
+  for (size_t a = 0; a < weights.keys.size(); ++a) {
+    const int64_t j = weights.keys[a];
+    const double p = weights.p[a], *values = h.v.data() + j * n;
+    if (std::isfinite(h.v_length[size_t(j)])) {
+      add_values(values, n, p, l, sums);
+      continue;
+    }
+    for (int64_t d = 0; d < n; ++d) {
+      if (std::isfinite(values[d])) {
+        add_values(values + d, 1, p, l, {sums.out + d, sums.mean_v + d, sums.largest_v + d, sums.even_v + d});
+      } else {
+        special[size_t(d)] += values[d];
+      }
+    }
+  }
+  for (int64_t d = 0; d < n; ++d)
+    if (special[size_t(d)] != 0) sums.out[d] = std::isnan(l) ? l : special[size_t(d)];
+}
+
 /// Query i of a head, as fa.h writes it.
 void exact_row(const Head<double> &h, int64_t i, Result *r) {
   const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head), n = r->dim;
@@ -61,18 +127,21 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   const Sums sums{row(&r->out), row(&r->mean_v), row(&r->largest_v), row(&r->even_v)};
 
   std::vector<double> x = h.products_of(i);
-  std::vector<int64_t> attended;
+  Weights<double> attended;
   double largest = 0, lost = 0;
+  bool finite = true;  // all values that are attended
   for (int64_t j = 0; j < h.s.keys; ++j) {
     const auto score = h.score(i, j, x[size_t(j)]);
     x[size_t(j)] = score.x;
     largest = std::max(largest, score.magnitude);
     lost = std::max(lost, score.lost);
-    if (score.attended) attended.push_back(j);
+    if (!score.attended) continue;
+    attended.keys.push_back(j);
+    finite = finite && std::isfinite(h.v_length[size_t(j)]);
   }
   r->score[size_t(at)] = largest;
   r->lost[size_t(at)] = lost;
-  r->keys[size_t(at)] = double(attended.size());
+  r->keys[size_t(at)] = double(attended.keys.size());
   const double sink = h.call.sink(h.s, h.head);
   const double m = maximum(x, sink);
   if (m == -infinity) {
@@ -88,23 +157,12 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   r->lse[size_t(at)] = m + std::log(l);
   if (!keys_are_left) return;
 
-  std::vector<double> special(size_t(n), 0.0);  // the sum of the values that are NaN or infinite
-  for (const int64_t j : attended) {
-    const double p = x[size_t(j)] / l, *values = h.v.data() + j * n;
-    if (std::isfinite(h.v_length[size_t(j)])) {
-      add_values(values, n, p, l, sums);
-      continue;
-    }
-    for (int64_t d = 0; d < n; ++d) {
-      if (std::isfinite(values[d])) {
-        add_values(values + d, 1, p, l, {sums.out + d, sums.mean_v + d, sums.largest_v + d, sums.even_v + d});
-      } else {
-        special[size_t(d)] += values[d];
-      }
-    }
+  for (const int64_t j : attended.keys) attended.p.push_back(x[size_t(j)] / l);
+  if (finite) {
+    add_values(h.v.data(), n, attended, l, sums);
+  } else {
+    add_special_values(h, attended, l, sums);
   }
-  for (int64_t d = 0; d < n; ++d)
-    if (special[size_t(d)] != 0) sums.out[d] = std::isnan(l) ? l : special[size_t(d)];
   const int64_t block = hadamard_block_of_v(h.call.desc);
   rotate(sums.out, n, block);
   for (double *sizes : {sums.mean_v, sums.largest_v, sums.even_v}) rotate(sizes, n, block, true);
@@ -131,15 +189,29 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
   }
   r->lse[size_t(at)] = m + std::log(l);
 
-  std::vector<float> out(size_t(r->dim), 0.0f);
+  Weights<float> attended;
   for (int64_t j = 0; j < h.s.keys; ++j) {
     if (x[size_t(j)] == minus_infinity) continue;
-    const float p = reference::round_to(h.call.q_type(), weights[size_t(j)] / l), *values = h.v.data() + j * r->dim;
-    for (size_t d = 0; d < out.size(); ++d) out[d] += p * values[d];
+    attended.keys.push_back(j);
+    attended.p.push_back(reference::round_to(h.call.q_type(), weights[size_t(j)] / l));
   }
+  using L = Lanes<float>;
+  std::vector<float> out(size_t(r->dim), 0.0f);
+  constexpr int vectors = 4;
+  int64_t d = 0;
+  for (; d + vectors * L::count <= r->dim; d += vectors * L::count) {
+    L::Vector sum[vectors] = {};
+    for (size_t a = 0; a < attended.keys.size(); ++a) {
+      const float *const row = h.v.data() + attended.keys[a] * r->dim + d, p = attended.p[a];
+      for (int v = 0; v < vectors; ++v) sum[v] += p * L::at(row + v * L::count);
+    }
+    for (int v = 0; v < vectors; ++v) L::at(&out[size_t(d + v * L::count)]) = sum[v];
+  }
+  for (; d < r->dim; ++d)
+    for (size_t a = 0; a < attended.keys.size(); ++a)
+      out[size_t(d)] += attended.p[a] * h.v[size_t(attended.keys[a] * r->dim + d)];
   rotate(out.data(), r->dim, hadamard_block_of_v(h.call.desc));
-  for (int64_t d = 0; d < r->dim; ++d)
-    r->out[size_t(at * r->dim + d)] = reference::round_to(h.call.out_type(), out[size_t(d)]);
+  for (d = 0; d < r->dim; ++d) r->out[size_t(at * r->dim + d)] = reference::round_to(h.call.out_type(), out[size_t(d)]);
 }
 
 template <class Real, class EachRow>

@@ -60,10 +60,11 @@ const char *name_of(Layout layout) {
 }
 
 Tensor::Tensor(Shape shape, fa_dtype dtype, Layout layout, Guard guard) : shape_(shape) {
-  const int64_t unit = unit_elements(dtype), unit_bytes = row_bytes(dtype, unit);
+  unit_ = unit_elements(dtype), unit_bytes_ = row_bytes(dtype, unit_);
+  codes_ = codes_of(dtype) != nullptr;
   Shape units = shape;
-  units[3] /= unit;
-  const auto stride = strides(units, unit > 1 ? packed_layout(layout) : layout);
+  units[3] /= unit_;
+  const auto stride = strides(units, unit_ > 1 ? packed_layout(layout) : layout);
   int64_t lowest = 0, highest = 0;
   bool any = true;
   for (size_t axis = 0; axis < 4; ++axis) {
@@ -71,32 +72,30 @@ Tensor::Tensor(Shape shape, fa_dtype dtype, Layout layout, Guard guard) : shape_
     const int64_t reach = (units[axis] - 1) * stride[axis];
     (reach < 0 ? lowest : highest) += reach;
     view_.shape[axis] = shape[axis];
-    view_.stride[axis] = axis < 3 ? stride[axis] * unit : stride[axis];
+    view_.stride[axis] = axis < 3 ? stride[axis] * unit_ : stride[axis];
   }
   view_.dtype = dtype;
   const int64_t lead = layout == Layout::odd ? 1 : 0;
   const int64_t all = any ? highest - lowest + 1 + lead : 0;
-  memory_ = GuardedMemory(size_t(all * unit_bytes), guard);
+  memory_ = GuardedMemory(size_t(all * unit_bytes_), guard);
   clear();
-  view_.data = any ? memory_.data() + (lead - lowest) * unit_bytes : nullptr;
+  view_.data = any ? memory_.data() + (lead - lowest) * unit_bytes_ : nullptr;
 }
 
 char *Tensor::at(int64_t i, int64_t j, int64_t k, int64_t l) const {
-  const int64_t unit = unit_elements(view_.dtype);
   const int64_t row = i * view_.stride[0] + j * view_.stride[1] + k * view_.stride[2];
-  const int64_t units = row / unit + l / unit * view_.stride[3];
-  return static_cast<char *>(view_.data) + units * row_bytes(view_.dtype, unit);
+  const int64_t units =
+      unit_ == 1 ? row + l * view_.stride[3] : row / unit_ + l / unit_ * view_.stride[3];  // divisions take long
+  return static_cast<char *>(view_.data) + units * unit_bytes_;
 }
 
 double Tensor::get(int64_t i, int64_t j, int64_t k, int64_t l) const {
-  const int64_t unit = unit_elements(view_.dtype);
-  return codes_of(view_.dtype) ? load_code(at(i, j, k, l), view_.dtype, l % unit) : load(at(i, j, k, l), view_.dtype);
+  return codes_ ? load_code(at(i, j, k, l), view_.dtype, l % unit_) : load(at(i, j, k, l), view_.dtype);
 }
 
 void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const {
-  const int64_t unit = unit_elements(view_.dtype);
-  if (!codes_of(view_.dtype)) return store(at(i, j, k, l), view_.dtype, x);
-  store_code(at(i, j, k, l), view_.dtype, l % unit, x);
+  if (!codes_) return store(at(i, j, k, l), view_.dtype, x);
+  store_code(at(i, j, k, l), view_.dtype, l % unit_, x);
 }
 
 void Tensor::set_blocks(const std::function<double(int64_t, int64_t, int64_t, int64_t)> &value) const {
@@ -109,9 +108,16 @@ void Tensor::set_blocks(const std::function<double(int64_t, int64_t, int64_t, in
 
 void Tensor::randomise(uint64_t seed, uint64_t stream, double amplitude) const {
   const uint64_t of_stream = hash(hash(seed) ^ stream);  // once: hash(seed, stream, n) is that of this and n
-  each([=, this](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
-    set(i, j, k, l, amplitude * normal(hash(of_stream ^ uint64_t(n))));
-  });
+  const auto number = [=](int64_t n) { return amplitude * normal(hash(of_stream ^ uint64_t(n))); };
+  if (codes_) return each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) { set(i, j, k, l, number(n)); });
+  std::vector<double> row(static_cast<size_t>(shape_[3]));
+  int64_t n = 0;
+  for (int64_t i = 0; i < shape_[0]; ++i)
+    for (int64_t j = 0; j < shape_[1]; ++j)
+      for (int64_t k = 0; k < shape_[2]; ++k) {
+        for (double &x : row) x = number(n++);
+        store_each(at(i, j, k, 0), view_.stride[3] * unit_bytes_, view_.dtype, shape_[3], row.data());
+      }
 }
 
 void Tensor::clear() const {
@@ -129,8 +135,7 @@ std::string Tensor::untouched_outside(const std::vector<char> &written, int sequ
     const int64_t row = sequence_axis == 1 ? j : k;
     if (!written[size_t(i * rows + row)]) return;
     const char *element = at(i, j, k, l);
-    std::fill_n(&touchable[size_t(element - memory_.data())], row_bytes(view_.dtype, unit_elements(view_.dtype)),
-                char(1));
+    std::fill_n(&touchable[size_t(element - memory_.data())], unit_bytes_, char(1));
   });
   for (size_t byte = 0; byte < touchable.size(); ++byte) {
     if (touchable[byte] || memory_.data()[byte] == char(pattern)) continue;

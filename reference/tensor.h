@@ -82,6 +82,8 @@ class Tensor {
  private:
   Shape shape_{};
   fa_tensor view_{};
+  int64_t unit_ = 1, unit_bytes_ = 0;  // elements of a unit; more than 1 of packed types and blocks
+  bool codes_ = false;                 // a quantised type
   GuardedMemory memory_;
 };
 
