@@ -292,6 +292,46 @@ const char *unavailable_reason(const Kernel &kernel) {
   return first != nullptr ? first : m.devices[0].unavailable_reason;
 }
 
+/// A line of families.inc.
+struct FamilyLine {
+  std::string_view family;
+  kernels::Dtype dtype;
+  unsigned needs;  // hardware
+  int dims[8];     // ascending; 0 behind the last
+
+  /// The narrowest head dimension of an image for this one; 0 where none is as wide.
+  constexpr int dim_for(int64_t dim) const {
+    for (const int candidate : dims)
+      if (candidate >= dim) return candidate;
+    return 0;
+  }
+
+  constexpr int widest() const { return std::ranges::max(dims); }
+};
+
+constexpr FamilyLine family_lines[] = {
+#define FA_FAMILY(operation, name, dtype, needs, ...) {#name, kernels::dtype, kernels::needs, {__VA_ARGS__}},
+#include "families.inc"
+#undef FA_FAMILY
+};
+
+/// Why a row has no image for a type and a head dimension: its family has none, the architecture lacks the hardware, or
+/// the build left the image out.
+const char *missing_image_reason(const Row &row, kernels::Dtype dtype, int64_t dim, Reason *room) {
+  const char *type = kernels::line_of(dtype).name, *arch = row.arch().name, *family = row.first->family_name;
+  const FamilyLine *line =
+      std::ranges::find_if(family_lines, [&](const FamilyLine &l) { return l.family == family && l.dtype == dtype; });
+  if (line == std::end(family_lines)) return reason(room, "it has no kernels for %s", type);
+  if ((row.arch().hardware & line->needs) != line->needs)
+    return reason(room, "%s lacks the instructions of its kernels for %s", arch, type);
+  if (dim > line->widest()) return reason(room, "its head dimensions go up to %d", line->widest());
+  return reason(
+      room,
+      "this build of libfa left out its image %s.%s.%s.%d; expected a build whose FA_IMAGE_FILTER matches that "
+      "name or is empty",
+      arch, family, type, line->dim_for(dim));
+}
+
 /// Why a row's images do not support the attention on a device that runs them; nullptr when one does.
 const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room) {
   const kernels::Attention a = attention_of(attention);
@@ -310,12 +350,9 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
   if (const char *why = row.family().unsupported_reason(a)) return why;
   if (attention.batch_invariant && !row.family().is_fallback)
     return "it supports some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
-  const kernels::Dtype dtype = row.family().works_in(a);
-  if (row.find(dtype, 0) == nullptr)
-    return reason(room, "%s lacks the instructions of its kernels for %s", row.arch().name,
-                  kernels::line_of(dtype).name);
   const Image *image = row.image_for(a);
-  if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
+  if (image == nullptr)
+    return missing_image_reason(row, row.family().works_in(a), std::max(a.head_dim, a.head_dim_v), room);
   for (const Entry entry : forward_entries) {
     const int needed = image->tile_of(entry).shared_bytes;
     if (needed > device.shared_per_block)

@@ -73,6 +73,31 @@ TEST(Family, OneThatIsAskedForByNameRunsAlone) {
   unsetenv("FA_FORCE_KERNEL");
 }
 
+/// Each cause of a missing image has its text.
+TEST(Family, OneWithoutAnImageSaysWhy) {
+  struct Missing {
+    const char *kernel;
+    fa_dtype dtype;
+    int dim;
+    const char *why;
+  };
+  const Missing cases[] = {
+      {best, FA_F16, 16, "it has no kernels for f16"},
+      {best, FA_BF16, 16, "sm_90a lacks the instructions of its kernels for bf16"},
+      {other, FA_F32, 200, "its head dimensions go up to 128"},
+      {other, FA_F32, 65, "left out its image sm_90a.simt.f32.128; expected a build whose FA_IMAGE_FILTER"},
+      {best, FA_F32, 17, "its head dimensions go up to 16"},
+  };
+  for (const Missing &missing : cases) {
+    setenv("FA_FORCE_KERNEL", missing.kernel, 1);
+    Case c = plain_case();
+    c.q = missing.dtype, c.d = missing.dim;
+    EXPECT_EQ(Op(desc_of(c)).status, FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(last_error_lacks({"FA_FORCE_KERNEL", missing.kernel, missing.why}), "");
+  }
+  unsetenv("FA_FORCE_KERNEL");
+}
+
 /// The workspace of an op is enough whichever of its families takes the call.
 TEST(Family, TheWorkspaceIsEnoughForEach) {
   const InContext in;

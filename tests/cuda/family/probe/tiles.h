@@ -20,8 +20,8 @@ inline const char *unsupported_call_reason(Entry, const Params &p) {
 
 inline constexpr Family family = {
     tile,
-    [](const Attention &) { return f32; },
-    [](const Attention &a) { return a.q_dtype == f32 ? nullptr : "q is not f32"; },
+    [](const Attention &a) { return Dtype(a.q_dtype); },
+    [](const Attention &) -> const char * { return nullptr; },
     unsupported_call_reason,
     false,
 };
