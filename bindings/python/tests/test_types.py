@@ -112,7 +112,7 @@ def test_the_types_have_every_keyword():
     own = {"q", "k", "v", "out", "out_dtype", "return_lse", "return"}
     assert set(libfa.attention.__annotations__) - own == set(options.MemoryOptions.__annotations__)
     forward_alone = {"lse", "block_table", "num_splits", "dtype_k", "dtype_v", "k_scale", "v_scale", "k_zero", "v_zero"}
-    forward_alone |= {"tree_mask", "tree_depth", "k_rope"}
+    forward_alone |= {"tree_mask", "tree_depth", "k_rope", "hadamard_k", "hadamard_v"}
     assert set(options.MemoryOptions.__annotations__) - forward_alone == set(options.GradientOptions.__annotations__)
     fields = {name for name in dir(libfa.capi.fa_desc) if not name.startswith("_")} - {
         "struct_size",
