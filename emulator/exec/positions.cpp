@@ -64,8 +64,8 @@ void Cluster::collect_positions(std::vector<BlockPosition> &into) const {
     for (const Warp &warp : cta.warps)
       for (uint32_t g = 0; g < warp.group_count; g++) {
         const Group &group = warp.groups[g];
-        bool waits = group.state == GroupState::blocked || group.state == GroupState::parked;
-        warps[{group.pc - (group.state == GroupState::blocked), waits}] |= 1u << warp.index;
+        bool waiting = group.state == GroupState::blocked || group.state == GroupState::parked;
+        warps[{group.pc - (group.state == GroupState::blocked), waiting}] |= 1u << warp.index;
       }
     if (warps.empty()) continue;
     BlockPosition one;
