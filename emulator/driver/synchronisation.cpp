@@ -81,9 +81,10 @@ std::vector<Synchronisation> synchronisation_of(const Launch &launch) {
       find_loop(launch, one);
       result.push_back(one);
     };
-    if (is_round_trip(opcode)) add(Synchronisation::round_trip, launch.counts[pc].warps);
-    if (is_reduction(opcode)) add(Synchronisation::reduction, launch.counts[pc].warps);
-    if (is_fence(opcode)) add(Synchronisation::fence, launch.counts[pc].warps);
+    const uint64_t warps = launch.counts[pc].warps - launch.skipped[pc];
+    if (is_round_trip(opcode)) add(Synchronisation::round_trip, warps);
+    if (is_reduction(opcode)) add(Synchronisation::reduction, warps);
+    if (is_fence(opcode)) add(Synchronisation::fence, warps);
     if (auto found = launch.polls.find(pc); found != launch.polls.end()) add(Synchronisation::poll, found->second);
   }
   return result;

@@ -123,6 +123,7 @@ void Cluster::begin(Launch &new_launch, uint64_t n, uint64_t share) {
   if (size_t length = launch->program->code.size(); counts.size() != length) {
     counts.assign(length, {});
     passes.assign(length + 1, {});
+    skipped.assign(length, 0);
   }
   uint32_t size = static_cast<uint32_t>(launch->cluster_size());
   if (ctas.size() != size) ctas = std::vector<Cta>(size);

@@ -116,6 +116,7 @@ struct Cluster {
 
  public:
   std::unordered_map<uint32_t, uint64_t> polls;  // by program counter: jumps back, by warps, in loops that only wait
+  std::vector<uint64_t> skipped;                 // by program counter: warps of which no lane ran it, as its guard said
   uint64_t clock = 0;                            // of a paced launch
   bool waits = false;                            // of a paced launch: it could not go on when it last had its turn
 };

@@ -159,6 +159,7 @@ struct Launch {
   Room own_room;  // where room is null
   // Filled by run.
   std::map<uint32_t, uint64_t> polls;  // by program counter: see Cluster
+  std::vector<uint64_t> skipped;       // likewise
   std::vector<PacedShare> shares;      // by multiprocessor, of a paced launch
 };
 

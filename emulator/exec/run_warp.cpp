@@ -24,6 +24,7 @@ class Loop {
         cluster_(*warp.cta->cluster),
         code_(warp.cta->launch->program->code.data()),
         counts_(cluster_.counts.data()),
+        skipped_(cluster_.skipped.data()),
         budget_(budget) {}
 
   Stop run() {
@@ -89,7 +90,10 @@ class Loop {
         if (mask && instruction.flow != Flow::pausing && instruction.flow != Flow::converging)
           cluster_.observer->instruction(warp_, instruction, mask);
       if (instruction.flow == Flow::plain) {
-        if (mask) instruction.run(warp_, instruction, mask);
+        if (mask)
+          instruction.run(warp_, instruction, mask);
+        else
+          skipped_[pc_]++;
         pc_++;
       } else if (!special(instruction, mask)) {
         return false;
@@ -276,6 +280,7 @@ class Loop {
   Cluster &cluster_;
   const Instruction *code_;
   ExecutionCount *counts_;
+  uint64_t *skipped_;
   uint32_t &budget_;
   uint32_t number_ = 0, pc_ = 0, active_ = 0;
 };

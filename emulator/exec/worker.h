@@ -295,10 +295,12 @@ class Worker {
   void add_counts() {
     std::lock_guard lock(launch_.mutex);
     launch_.counts.resize(launch_.program->code.size());
+    launch_.skipped.resize(launch_.program->code.size());
     for (auto *list : {&resident_, &spare_})
       for (const auto &cluster : *list) {
         for (const auto &[pc, turns] : cluster->polls) launch_.polls[pc] += turns;
         ExecutionCount straight;
+        for (size_t pc = 0; pc < cluster->skipped.size(); pc++) launch_.skipped[pc] += cluster->skipped[pc];
         for (size_t pc = 0; pc < cluster->counts.size(); pc++) {
           straight.warps += cluster->passes[pc].warps;
           straight.lanes += cluster->passes[pc].lanes;
