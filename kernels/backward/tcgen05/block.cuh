@@ -11,7 +11,7 @@
 //                           S^T(n + 1)                              and in shared memory
 //        <────── q_empty ── dK     += dS^T Q    <────── ds_full ───
 //                           dQ      = dS K
-//   warp 14: statistics      │                                      warps 0 - 3: adds dQ
+//   warp 14: statistics      │                                      warps 0 - 3: add dQ
 //   ───────────────────      └────────────────────── dq_full ─────> to registers, to shared memory,
 //   lse, delta, Pairs           dP^T(n + 1) waits  <─── dq_empty ── by TMA to global memory, when it has its turn
 //   ─ stats_full ──> scores, products
@@ -53,8 +53,8 @@ struct Block {
   using DsTile = SharedTile<rows, columns>;
 };
 
-/// The first warps of the roles.
-constexpr int reduce_warp = 0, score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14;
+/// The first warps of the roles behind the four that add dQ.
+constexpr int score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14;
 
 /// How a step treats pairs that do not attend: there are none; their weights are 0; or these may be multiplied by
 /// elements of Q or dO that are not finite, which must not reach a sum; or of K, too.
