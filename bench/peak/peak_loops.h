@@ -1,5 +1,5 @@
 // The measuring loops, one translation unit each, compiled with the flags of its instruction set.
-// A unit includes nothing inline, so no code of a newer instruction set can be shared with the rest of the program.
+// Their inline code is of internal linkage: no code of a newer instruction set reaches the rest of the program.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ double fma_avx2(int64_t rounds);
 double fma_avx512(int64_t rounds);
 double dot_bf16_avx512(int64_t rounds);
 
-/// Reads `bytes` (a multiple of 64 is read, the rest is left) and returns something that depends on all of them.
+/// Reads `bytes`, down to a multiple of at most 512, and returns something that depends on all of them.
 uint64_t read_generic(const void *data, size_t bytes);
 /// read_generic, alternating between eight places.
 uint64_t read_streams_generic(const void *data, size_t bytes);
