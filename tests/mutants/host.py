@@ -673,7 +673,7 @@ CPU = [
     ),
     Mutant(
         "codes_below_all",
-        "src/cpu/kernel/code_vectors.h",
+        "src/cpu/kernel/vectors.h",
         "Simd::max(Simd::set1(low), as_vec(x))",
         "Simd::max(Simd::set1(2 * low), as_vec(x))",
         APPENDED_CODES,
@@ -694,14 +694,14 @@ CPU = [
     ),
     Mutant(
         "codes_of_the_last_largest",
-        "src/cpu/kernel/code_vectors.h",
+        "src/cpu/kernel/code_blocks.h",
         "if (above[i] != below[i] || above[i] == 0) continue;",
         "if (true) continue;",
         APPENDED_CODES,
     ),
     Mutant(
         "codes_of_blocks_rounded_down",
-        "src/cpu/kernel/code_vectors.h",
+        "src/cpu/kernel/code_blocks.h",
         "as_vec(x))) + 8.5F",
         "as_vec(x))) + 8.0F",
         APPENDED_CODES,

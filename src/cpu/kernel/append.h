@@ -1,8 +1,8 @@
 // Rows of new tokens in another type, or rotated, or both: by way of f32, in which each number is rounded once.
 #pragma once
 
-#include "cpu/kernel/code_vectors.h"
 #include "cpu/kernel/hadamard.h"
+#include "cpu/kernel/vectors.h"
 #include "cpu/token_rows.h"
 
 namespace fa::cpu::FA_ISA {

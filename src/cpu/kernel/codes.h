@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/codes.h"
-#include "cpu/kernel/code_vectors.h"
+#include "cpu/kernel/vectors.h"
 #include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {

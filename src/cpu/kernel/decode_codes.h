@@ -3,7 +3,6 @@
 // scores, a value's of its weights.
 #pragma once
 
-#include "cpu/kernel/code_vectors.h"
 #include "cpu/kernel/codes.h"
 #include "cpu/kernel/decode_products.h"
 

@@ -4,7 +4,7 @@
 // for each width of vectors, and so are the bits.
 #pragma once
 
-#include "cpu/kernel/code_vectors.h"
+#include "cpu/kernel/vectors.h"
 #include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include "cpu/kernel/append.h"
+#include "cpu/kernel/code_blocks.h"
 #include "cpu/kernel/code_vectors.h"
+#include "cpu/kernel/ranges.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
