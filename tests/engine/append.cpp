@@ -38,12 +38,6 @@ class Append : public EngineTest {
   uint64_t count_ = 0;
 };
 
-AppendCase with(void (*change)(AppendCase *)) {
-  AppendCase c;
-  change(&c);
-  return c;
-}
-
 const AppendCase ways[] = {
     with([](AppendCase *c) { c->sn = 5; }),
     with([](AppendCase *c) { c->lens = true; }),

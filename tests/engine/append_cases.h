@@ -14,6 +14,29 @@
 namespace test {
 using namespace reference;
 
+/// A case of defaults, changed.
+inline AppendCase with(void (*change)(AppendCase *)) {
+  AppendCase c;
+  change(&c);
+  return c;
+}
+
+/// A way to store k and v.
+struct Stored {
+  const char *name;
+  fa_dtype k, v;
+  const char *kscale, *vscale, *kzero, *vzero;  // 0 groups: one a channel
+  bool computed;
+};
+
+constexpr fa_dtype as_k = FA_DTYPE_DEFAULT;
+
+/// Gives a call of either operation the scales and zeros of a cache.
+template <class AnyCase>
+void set_factors(AnyCase *c, const Stored &cache) {
+  c->kscale = cache.kscale, c->vscale = cache.vscale, c->kzero = cache.kzero, c->vzero = cache.vzero;
+}
+
 /// Runs a call whose contents the test has set, and compares everything that it may write. Returns what it had to
 /// write.
 inline ExpectedAppend run_as_expected(const AppendInstance &instance, const std::string &kernel) {

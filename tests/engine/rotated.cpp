@@ -23,15 +23,6 @@ namespace {
 constexpr uint32_t both = FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V;
 constexpr uint32_t flags_of_turns[] = {both, FA_FLAG_HADAMARD_K, both, FA_FLAG_HADAMARD_V};
 
-/// A way to store k and v.
-struct Stored {
-  const char *name;
-  fa_dtype k, v;
-  const char *kscale, *vscale, *kzero, *vzero;  // 0 groups: one a channel
-  bool computed;
-};
-
-constexpr fa_dtype as_k = FA_DTYPE_DEFAULT;
 const Stored caches[] = {
     {"numbers", as_k, as_k, "", "", "", "", false},
     {"i8_computed", FA_I8, as_k, "f32:bsh:1", "f16:bsh:2", "", "", true},
@@ -52,7 +43,7 @@ class Rotated : public EngineTest {
     c->q = typed(Case{}, number).q;
     if (is_mixed()) c->k = mixed_types(number).kv, c->v = mixed_types(number).out, c->table = mixed_types(number).kv;
     c->cache = cache.k, c->v_cache = cache.v;
-    c->kscale = cache.kscale, c->vscale = cache.vscale, c->kzero = cache.kzero, c->vzero = cache.vzero;
+    set_factors(c, cache);
     c->computed = cache.computed;
   }
 
@@ -80,12 +71,6 @@ class Rotated : public EngineTest {
 
 /// With caches of other types, which the kernels of bf16 alone leave to others.
 class RotatedCodes : public Rotated {};
-
-AppendCase with(void (*change)(AppendCase *)) {
-  AppendCase c;
-  change(&c);
-  return c;
-}
 
 const AppendCase ways[] = {
     with([](AppendCase *c) { c->lens = true; }),
@@ -168,7 +153,7 @@ TEST_P(RotatedCodes, KeysInTwoParts) {
     check(c, cache);
     Case f = turn % 2 ? base(2, 9, 21, 2, 2, 64) : base(2, 1, 70, 4, 2, 64);
     f.kv = cache.k ? cache.k : f.q, f.v = cache.v;
-    f.kscale = cache.kscale, f.vscale = cache.vscale, f.kzero = cache.kzero, f.vzero = cache.vzero;
+    set_factors(&f, cache);
     f.dv = f.d, f.rope = c.rope, f.d += c.rope, f.flags = flags_of_turns[turn++ % 4];
     check(f);
   }
@@ -253,7 +238,7 @@ TEST_P(RotatedCodes, EachCacheIsRead) {
   for (const Stored &cache : caches)
     for (Case c : {base(1, 1, 100, 4, 2, 64), base(2, 19, 37, 2, 2, 96), base(1, 3, 40, 8, 1, 512)}) {
       c.kv = cache.k ? cache.k : c.kv, c.v = cache.v;
-      c.kscale = cache.kscale, c.vscale = cache.vscale, c.kzero = cache.kzero, c.vzero = cache.vzero;
+      set_factors(&c, cache);
       c.flags = flags_of_turns[turn++ % 4];
       if (turn % 3 == 0) c.dv = 64;
       check(c);
