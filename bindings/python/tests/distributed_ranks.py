@@ -482,6 +482,82 @@ for _name, _given in {
 
 
 @case
+def compiled_calls():
+    """torch.compile without a graph break: the bits of the same call without it, and of its gradients."""
+    world, group = dist.get_world_size(), dist.new_group()
+    slopes, sinks = torch.linspace(0.1, 0.5, 4), torch.linspace(-1, 1, 4).requires_grad_()
+    packed = [torch.tensor(ends) for ends in ([0, 9, 31], [0, 17, 31])]
+    for scheme, rows, uneven, given in (
+        ("ring", "zigzag", True, dict(causal=True, softcap=2, sinks=sinks)),
+        ("all_gather", "striped", False, dict(window=(5, 3), softmax_scale=0.3, group=group)),
+        ("ulysses", "contiguous", True, dict(causal="top_left", alibi_slopes=slopes, layout="bhsd", sinks=sinks)),
+        ("auto", "zigzag", False, dict(causal=True)),
+        ("ring", "contiguous", False, dict(causal=True, cu_seqlens=packed[0])),
+    ):
+        n = 31 if uneven or "cu_seqlens" in given else 8 * world
+        q, k, v, *_ = tensors(n, n, 4, 2, 16, 16, 2, torch.float32, False)
+        seqlens = dict(seqlen=n, seqlen_k=n) if uneven else {}
+        options = dict(scheme=scheme, rows=rows, timeout=TIMEOUT, num_threads=1, return_lse=True, **seqlens, **given)
+
+        def step(q, k, v, options=options):
+            out, lse = D.attention(2 * q, k, v, **options)
+            return (out * out).sum() + lse.sum()
+
+        compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+        for ends in packed if "cu_seqlens" in given else [None]:
+            leaves = [D.shard(x, rows=rows, group=given.get("group")) for x in (q, k, v)]
+            if ends is not None:
+                options["cu_seqlens"], leaves = ends, [D.shard(x[0], 0, cu_seqlens=ends) for x in (q, k, v)]
+            if given.get("layout"):
+                leaves = [x.transpose(1, 2) for x in leaves]
+            leaves = [x.detach().requires_grad_() for x in leaves]
+            inputs = [*leaves, sinks] if "sinks" in given else leaves
+            found = [torch.autograd.grad(function(*leaves), inputs) for function in (step, compiled)]
+            for name, x, y in zip(("q", "k", "v", "sinks"), *found):
+                assert torch.equal(x, y), (scheme, name)
+            assert torch.equal(step(*leaves), compiled(*leaves))
+
+
+@case
+def calls_that_cannot_be_compiled_say_so():
+    q, k, v = (x.detach() for x in leaves_of())
+    slopes = torch.ones(4, requires_grad=True)
+    for text, call in (
+        (
+            "cu_seqlens: scheme 'auto' needs their numbers, which a graph of torch.compile has not; scheme='ring'",
+            lambda: D.attention(q[0], k[0], v[0], cu_seqlens=[0, 24]),
+        ),
+        ("sees attention() as an operator, and no other function", lambda: D.decode_attention(q, k, v, [1, 2])),
+        ("sees attention() as an operator, and no other function", lambda: D.unshard(q, 24)),
+        ("scheme: got 'x', expected 'auto' or one of 'ring'", lambda: D.attention(q, k, v, scheme="x")),
+        (
+            "alibi_slopes: requires a gradient, and to libfa slopes are constants",
+            lambda: D.ring_attention(q, k, v, alibi_slopes=slopes),
+        ),
+    ):
+        found = refused(torch.compile(call, fullgraph=True, backend="aot_eager"), kind=Exception)
+        assert text in found, found
+        torch._dynamo.reset()
+    D.ring_attention(q, k, v)  # the group is as good as before
+
+
+@case
+def decoding_from_rotated_codes():
+    """Values and keys that libfa.append rotated on their way into this rank's caches."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    q, k, v, *_ = tensors(1, 30, 4, 2, 16, 16, 2, torch.float32, False)
+    k[..., 3] *= 30
+    mine, rotated = list(range(rank, 30, world)), dict(hadamard_k=True, hadamard_v=True)
+    codes = torch.zeros((2, 2, len(mine), 2, 16), dtype=torch.int8)
+    scales = torch.zeros((2, 2, len(mine), 2, 1))
+    of_scales = dict(k_scale=scales[0], v_scale=scales[1])
+    libfa.append(k[:, mine], v[:, mine], *codes, compute_scales=True, **of_scales, **rotated)
+    out = D.decode_attention(q, *codes, [30, 30], timeout=TIMEOUT, **of_scales, **rotated)
+    want = reference_torch.attention(q.double(), k.double(), v.double(), causal=True)[0]
+    assert (out - want).abs().max() < 0.1 * want.abs().max()
+
+
+@case
 def decoding_from_codes():
     """int8 keys and values, a scale a token and head."""
     world, rank = dist.get_world_size(), dist.get_rank()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ..dealt_bytes import Traffic
 from ..errors import DistributedError
+from . import operators  # noqa: F401  (registers)
 from .calls import all_gather_attention, attention, ring_attention, ulysses_attention
 from .decode import decode_attention, local_lengths
 from .shards import rows_of, shard, unshard

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import torch
 
@@ -20,7 +20,7 @@ from .shards import lengths_of
 from .ulysses import ulysses_backward, ulysses_forward
 from .wire import Wire, wire_of
 
-_SCHEMES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+SCHEMES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "ring": (ring_forward, ring_backward),
     "all_gather": (gather_forward, gather_backward),
     "ulysses": (ulysses_forward, ulysses_backward),
@@ -31,7 +31,7 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, scheme: str, wire: Wire, timeout: float, setting: Setting, q: Any, k: Any, v: Any, sinks: Any) -> Any:
         with wire.call(timeout):
-            out, lse, saved = _SCHEMES[scheme][0](wire, setting, q, k, v, sinks)
+            out, lse, saved = SCHEMES[scheme][0](wire, setting, q, k, v, sinks)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*saved, sinks, out)
         ctx.given = scheme, wire, timeout, setting
@@ -47,7 +47,7 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]
         if dout is None:  # of lse alone
             dout = torch.zeros_like(saved.out)
         with wire.call(timeout):
-            found = _SCHEMES[scheme][1](wire, setting, saved, dout, dlse, needs)
+            found = SCHEMES[scheme][1](wire, setting, saved, dout, dlse, needs)
         return None, None, None, None, *(x if need else None for x, need in zip(found, (q, k, v, sinks)))
 
 
@@ -101,71 +101,154 @@ def attention(
 
     Returns out, or (out, lse). There are gradients of q, k, v and sinks, and from lse; every rank runs the backward pass. That
     of sinks is this rank's part, as for every parameter that ranks share: the whole gradient is the sum over ranks.
+    torch.compile sees an operator, without a graph break; cu_seqlens then need scheme="ring" or "all_gather", and ranks must
+    compile the same program.
     Raises InvalidArgument, with the same text on every rank, where ranks disagree or one of them has a wrong argument, and
     DistributedError where another rank has failed, or has not answered in time: the group cannot be used after that.
     """
-    wire = wire_of(group)
-    require_time(timeout)
-    try:
-        tensors, scheme, setting, kind = _prepared(
-            wire,
-            q,
-            k,
-            v,
-            scheme,
-            rows,
-            seqlen,
-            seqlen_k,
-            cu_seqlens,
-            cu_seqlens_k,
-            dealt_rows.masking_of(causal, window),
-            sinks,
-            alibi_slopes,
-            dict(
-                softcap=softcap,
-                softmax_scale=softmax_scale,
-                deterministic=deterministic or torch.are_deterministic_algorithms_enabled(),
-                num_threads=num_threads,
-            ),
-            layout,
-        )
-    except Exception as error:
-        if check:
-            refuse(wire, error, timeout)
-        raise
-    own = tuple(x.shape[-3] for x in tensors)
-    agree_once(wire, kind, own, functools.partial(_validate, wire, scheme, setting, *tensors, sinks), timeout, check)
-    out, lse = _Attention.apply(scheme, wire, timeout, setting, *tensors, sinks)
+    given = Given(
+        scheme,
+        rows,
+        seqlen,
+        seqlen_k,
+        cu_seqlens,
+        cu_seqlens_k,
+        causal,
+        window,
+        alibi_slopes,
+        softcap,
+        softmax_scale,
+        deterministic,
+        num_threads,
+        timeout,
+        check,
+    )
+    if torch.compiler.is_compiling():
+        out, lse = _in_graph(group, given, layout, q, k, v, sinks)
+    else:
+        wire = wire_of(group)
+        tensors, scheme, setting = agreed(wire, given, q, k, v, sinks, layout)
+        out, lse = _Attention.apply(scheme, wire, timeout, setting, *tensors, sinks)
     if layout == "bhsd":
         out = out.transpose(-3, -2)
     return (out, lse) if return_lse else out
 
 
-def _prepared(
-    wire: Wire,
-    q: Any,
-    k: Any,
-    v: Any,
-    scheme: str,
-    rows: str,
-    seqlen: Any,
-    seqlen_k: Any,
-    cu_seqlens: Any,
-    cu_seqlens_k: Any,
-    mask: Masking,
-    sinks: Any,
-    slopes: Any,
-    keywords: dict[str, Any],
-    layout: str,
+class Given(NamedTuple):
+    """The arguments of attention() but its tensors of rows, their layout, and the group."""
+
+    scheme: str
+    rows: str
+    seqlen: Any
+    seqlen_k: Any
+    cu_seqlens: Any
+    cu_seqlens_k: Any
+    causal: Any
+    window: tuple[int, int]
+    alibi_slopes: Any
+    softcap: float
+    softmax_scale: float | None
+    deterministic: bool
+    num_threads: int
+    timeout: float
+    check: bool
+    gradients: str | None = None  # the names of the inputs that have one; None: as the tensors say
+
+
+def _gradients(**inputs: Any) -> str:
+    return ", ".join(n for n, x in inputs.items() if x is not None and x.requires_grad) if torch.is_grad_enabled() else ""
+
+
+def _autocast(q: Any, k: Any, v: Any) -> Any:
+    """q, k and v as autocast has them."""
+    return _torch._autocast(q, k, v) if (q.is_cpu or q.is_cuda) and torch.is_autocast_enabled(q.device.type) else (q, k, v)
+
+
+def _require_constant(slopes: Any) -> None:
+    if slopes.requires_grad:
+        raise Unsupported("alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works")
+
+
+def _in_graph(group: Any, given: Given, layout: str, q: Any, k: Any, v: Any, sinks: Any) -> tuple[Any, Any]:
+    """(out, lse) of the operator, in which agreed() runs when the graph does."""
+    if given.cu_seqlens is not None and given.scheme not in ("ring", "all_gather"):
+        raise Unsupported(
+            f"cu_seqlens: scheme {given.scheme!r} needs their numbers, which a graph of torch.compile has not; scheme='ring' and "
+            "scheme='all_gather' work"
+        )
+    if given.alibi_slopes is not None:
+        _require_constant(given.alibi_slopes)
+    gradients = _gradients(q=q, k=k, v=v, sinks=sinks)
+    q, k, v = _autocast(q, k, v)
+    if layout == "bhsd":
+        q, k, v = (x.transpose(-3, -2) for x in (q, k, v))
+    ends = [
+        torch.tensor(x, dtype=torch.int32) if isinstance(x, (list, tuple)) else x
+        for x in (given.cu_seqlens, given.cu_seqlens_k)
+    ]
+    out, lse, *_ = torch.ops.libfa.distributed_attention(
+        q,
+        k,
+        v,
+        sinks,
+        given.alibi_slopes,
+        *ends,
+        group="" if group is None else group.group_name,
+        scheme=given.scheme,
+        rows=given.rows,
+        seqlen=given.seqlen,
+        seqlen_k=given.seqlen_k,
+        causal="top_left" if given.causal == "top_left" else "bottom_right" if given.causal else "",
+        window_left=given.window[0],
+        window_right=given.window[1],
+        softcap=float(given.softcap),
+        softmax_scale=None if given.softmax_scale is None else float(given.softmax_scale),
+        deterministic=given.deterministic,
+        num_threads=given.num_threads,
+        timeout=float(given.timeout),
+        check=given.check,
+        gradients=gradients,
+    )
+    return out, lse
+
+
+def agreed(
+    wire: Wire, given: Given, q: Any, k: Any, v: Any, sinks: Any, layout: str = "bshd"
+) -> tuple[tuple[Any, Any, Any], str, Setting]:
+    """(q, k, v), the scheme and its setting, of arguments on which all ranks agree."""
+    require_time(given.timeout)
+    try:
+        tensors, scheme, setting, kind = prepared(wire, given, q, k, v, sinks, layout)
+    except Exception as error:
+        if given.check:
+            refuse(wire, error, given.timeout)
+        raise
+    own = tuple(x.shape[-3] for x in tensors)
+    agree_once(
+        wire, kind, own, functools.partial(_validate, wire, scheme, setting, *tensors, sinks), given.timeout, given.check
+    )
+    return tensors, scheme, setting
+
+
+def prepared(
+    wire: Wire, given: Given, q: Any, k: Any, v: Any, sinks: Any, layout: str = "bshd"
 ) -> tuple[tuple[Any, Any, Any], str, Setting, dict[str, Any]]:
     """The arguments of attention() as (q, k, v), the scheme, its setting, and a description for the other ranks."""
-    if scheme != "auto" and scheme not in _SCHEMES:
-        raise InvalidArgument(f"scheme: got {scheme!r}, expected 'auto' or one of {', '.join(map(repr, _SCHEMES))}")
+    scheme, rows, seqlen, seqlen_k, cu_seqlens, cu_seqlens_k, causal, window, slopes, *_ = given
+    mask = dealt_rows.masking_of(causal, window)
+    keywords = {
+        "softcap": given.softcap,
+        "softmax_scale": given.softmax_scale,
+        "deterministic": given.deterministic or torch.are_deterministic_algorithms_enabled(),
+        "num_threads": given.num_threads,
+    }
+    if scheme != "auto" and scheme not in SCHEMES:
+        raise InvalidArgument(f"scheme: got {scheme!r}, expected 'auto' or one of {', '.join(map(repr, SCHEMES))}")
     dealt_rows.require_scheme(rows)
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout: got {layout!r}, expected 'bshd' or 'bhsd'")
-    if (q.is_cpu or q.is_cuda) and torch.is_autocast_enabled(q.device.type):
-        q, k, v = _torch._autocast(q, k, v)
+    gradients = _gradients(q=q, k=k, v=v, sinks=sinks) if given.gradients is None else given.gradients
+    q, k, v = _autocast(q, k, v)
     is_packed = cu_seqlens is not None
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4 - is_packed:
@@ -179,26 +262,24 @@ def _prepared(
         if len(lengths) != len(lengths_k):
             raise InvalidArgument(f"cu_seqlens_k: got {len(lengths_k)} sequences, expected cu_seqlens' {len(lengths)}")
     else:
-        total = q.shape[1] * wire.world if seqlen is None else scalars.integer(seqlen, "seqlen")
+        total = int(q.shape[1]) * wire.world if seqlen is None else scalars.integer(seqlen, "seqlen")
         lengths = (total,)
         if seqlen_k is None:
-            seqlen_k = k.shape[1] * wire.world if seqlen is None else total
+            seqlen_k = int(k.shape[1]) * wire.world if seqlen is None else total
         lengths_k = (scalars.integer(seqlen_k, "seqlen_k"),)
     of_q, of_k = (Rows(x, rows, wire.world, is_packed) for x in (lengths, lengths_k))
     setting = Setting(of_q, of_k, mask, k.shape[-2], slopes, keywords)
-    inputs = (q, k, v, sinks)
-    gradients = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     if scheme == "auto":
-        sizes = Sizes(
-            1 if is_packed else q.shape[0],
-            q.shape[-2],
-            k.shape[-2],
-            q.shape[-1],
-            v.shape[-1],
+        sizes = Sizes(  # int: of a graph's symbols, too
+            1 if is_packed else int(q.shape[0]),
+            int(q.shape[-2]),
+            int(k.shape[-2]),
+            int(q.shape[-1]),
+            int(v.shape[-1]),
             q.dtype.itemsize,
             k.dtype.itemsize,
         )
-        scheme = _scheme_of(of_q, of_k, mask, sizes, gradients, slopes is not None)
+        scheme = _scheme_of(of_q, of_k, mask, sizes, gradients != "", slopes is not None)
     kind = {
         "call": f"attention, {scheme}",
         "rows": rows,
@@ -208,9 +289,7 @@ def _prepared(
         "window": mask[1:],
         **{name: value for name, value in keywords.items() if name != "num_threads"},
         **_described(q=q, k=k, v=v, sinks=sinks, alibi_slopes=slopes),
-        "gradients of": ", ".join(
-            n for n, x in zip(("q", "k", "v", "sinks"), inputs) if gradients and x is not None and x.requires_grad
-        ),
+        "gradients of": gradients,
     }
     return (q, k, v), scheme, setting, kind
 
@@ -250,10 +329,7 @@ def _validate(wire: Wire, scheme: str, setting: Setting, q: Any, k: Any, v: Any,
             raise InvalidArgument(
                 f"alibi_slopes: got shape {tuple(setting.slopes.shape)}, expected ({q.shape[-2]},), one a head of q"
             )
-        if setting.slopes.requires_grad:
-            raise Unsupported(
-                "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works"
-            )
+        _require_constant(setting.slopes)
         if setting.rows.scheme == "striped" and scheme != "ulysses":
             raise Unsupported(
                 f"alibi_slopes: scheme {scheme!r} has none with rows='striped'; rows='zigzag' and scheme='ulysses' do"

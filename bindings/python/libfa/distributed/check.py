@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable
 
 from ..errors import DistributedError, InvalidArgument
-from .wire import Wire
+from .wire import Wire, refuse_tracing
 
 _MOST_KINDS = 4096  # calls whose arguments are remembered: each of packed sequences has its own
 _PATIENCE = 10.0  # seconds that a rank with a wrong argument waits for others to compare theirs
@@ -48,6 +48,7 @@ def agree(wire: Wire, kind: dict[str, Any], locally: Callable[[], None], timeout
 
 def agree_once(wire: Wire, kind: dict[str, Any], own: Any, validate: Callable[[], None], timeout: float, check: bool) -> None:
     """agree(), or validate() alone without check, of each kind of call and shape of this rank's tensors once."""
+    refuse_tracing()
     key = (*kind.items(), own)
     if key in wire.agreed:
         return

@@ -132,8 +132,8 @@ def decode_attention(
     seqlens             the lengths of whole sequences, new tokens included: int32 (batch,) or a list
     window              tokens before its own that a query attends; -1: all
     sinks               one for each head, those of all ranks with split_heads
-    cache               k_scale, v_scale, k_zero, v_zero, dtype_k, dtype_v, k_rope of a quantised cache, as libfa.attention has
-                        them
+    cache               k_scale, v_scale, k_zero, v_zero, dtype_k, dtype_v, k_rope, hadamard_k, hadamard_v of a quantised or rotated
+                        cache, as libfa.attention has them
     group, softcap, softmax_scale, num_threads, timeout, check    as attention() has them
 
     Returns out, shaped as q, or (out, lse): lse float32 (batch, heads, new tokens). local_lengths() says how many of a

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from ..errors import DistributedError, InvalidArgument
+from ..errors import DistributedError, InvalidArgument, Unsupported
 
 _POLL = 0.2  # seconds between two looks at the store while a rank waits
 
@@ -73,6 +73,15 @@ class _Waiter:
         return done, errors
 
 
+def refuse_tracing() -> None:
+    """Raises in a function that torch.compile traces: an exchange between ranks is no part of a graph, unless an operator has it."""
+    if torch.compiler.is_compiling():
+        raise Unsupported(
+            "libfa.distributed: torch.compile sees attention() as an operator, and no other function that exchanges data; call those "
+            "outside of compiled functions, or under torch.compiler.disable"
+        )
+
+
 class Wire:
     """A group of torch.distributed as libfa.distributed uses it."""
 
@@ -95,6 +104,7 @@ class Wire:
     @contextlib.contextmanager
     def call(self, timeout: float) -> Iterator[None]:
         """A call of all ranks: an exception in it is the end of the group, and its text goes to all."""
+        refuse_tracing()
         if self.failure is not None:
             raise DistributedError(f"group: it failed before ({self.failure}); a new group is needed")
         self.timeout = timeout
