@@ -4,6 +4,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace fa::cpu {
@@ -13,8 +17,8 @@ constexpr bool has(uint64_t word, int bit) {
   return (word >> bit & 1) != 0;
 }
 
-/// The states of vector registers: XMM and YMM; for AVX-512 masks and ZMM, too.
-constexpr uint64_t ymm_states = 0x6, zmm_states = 0xe6;
+/// The states of vector registers: XMM and YMM; for AVX-512 masks and ZMM, too; for AMX tiles and their shapes.
+constexpr uint64_t ymm_states = 0x6, zmm_states = 0xe6, tile_states = 0x60000;
 
 constexpr bool keeps(const X86Words &words, uint64_t states) {
   return (words.xcr0 & states) == states;
@@ -30,6 +34,7 @@ const X86Words &here() {
     if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0) found.ecx_1 = ecx;
     if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
       found.ebx_7 = ebx;
+      found.edx_7 = edx;
       if (eax >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) found.eax_7_1 = eax;
     }
     constexpr int osxsave = 27;
@@ -41,6 +46,17 @@ const X86Words &here() {
     return found;
   }();
   return words;
+}
+
+/// Asks Linux for the tiles' state, 8 KiB that signal frames and switches of threads then hold, for all threads of the
+/// process.
+bool permits_tiles() {
+#if defined(__linux__)
+  constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, of <asm/prctl.h> since Linux 5.16
+  return syscall(SYS_arch_prctl, request, tile_data) == 0;
+#else
+  return true;
+#endif
 }
 
 #endif
@@ -71,6 +87,13 @@ const char *lacks_avx512_bf16(const X86Words &words) {
   return has(words.eax_7_1, bf16) ? nullptr : "the CPU lacks AVX512-BF16";
 }
 
+const char *lacks_amx_bf16(const X86Words &words) {
+  constexpr int bf16 = 22, tile = 24;
+  if (!has(words.edx_7, tile) || !keeps(words, tile_states)) return "the CPU or its operating system lacks AMX";
+  if (!has(words.edx_7, bf16)) return "the CPU lacks AMX-BF16";
+  return lacks_avx512_bf16(words);
+}
+
 #if defined(__x86_64__)
 
 const char *lacks_avx2() {
@@ -81,6 +104,11 @@ const char *lacks_avx512() {
 }
 const char *lacks_avx512_bf16() {
   return lacks_avx512_bf16(here());
+}
+const char *lacks_amx_bf16() {
+  if (const char *missing = lacks_amx_bf16(here())) return missing;
+  static const bool permitted = permits_tiles();
+  return permitted ? nullptr : "the operating system does not permit the tiles of AMX";
 }
 
 #elif defined(__aarch64__)

@@ -9,6 +9,7 @@ namespace fa::cpu {
 struct X86Words {
   uint32_t ecx_1;    // leaf 1
   uint32_t ebx_7;    // leaf 7
+  uint32_t edx_7;    // leaf 7
   uint32_t eax_7_1;  // leaf 7, subleaf 1
   uint64_t xcr0;     // XGETBV of 0; 0 where it is not enabled
 };
@@ -17,6 +18,7 @@ struct X86Words {
 const char *lacks_avx2(const X86Words &words);
 const char *lacks_avx512(const X86Words &words);
 const char *lacks_avx512_bf16(const X86Words &words);
+const char *lacks_amx_bf16(const X86Words &words);
 
 /// The same of this machine.
 #define FA_CPU_ISA(name, ...) const char *lacks_##name();

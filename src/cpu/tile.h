@@ -11,7 +11,7 @@
 namespace fa::cpu {
 
 /// Maximum rows of a tile, over all ISAs.
-constexpr int max_tile_rows = 128;
+constexpr int max_tile_rows = 256;
 
 /// Keys of a block. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do not depend on
 /// where its tile begins.

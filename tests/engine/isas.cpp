@@ -34,6 +34,7 @@ const std::map<std::string, std::set<std::string>> needed = {
     {"avx2", {"avx2", "fma", "f16c"}},
     {"avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
     {"avx512_bf16", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"}},
+    {"amx_bf16", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"}},
     {"neon", {"asimd"}},
     {"generic", {}},
 };

@@ -19,7 +19,7 @@ class NearZero : public EngineTest {
   }
 
   /// Only dot products of bf16 take such numbers for 0: elsewhere a bound has no room for it.
-  bool flushes() const { return GetParam().arch == "avx512_bf16"; }
+  bool flushes() const { return is_of_bf16_alone(GetParam().arch); }
 };
 
 // [F25]

@@ -18,9 +18,8 @@ std::vector<std::string> archs() {
   };
 }
 
-/// Its instructions multiply bf16; it has no kernel for other types.
 bool is_of_bf16_alone(const std::string &arch) {
-  return arch == "avx512_bf16";
+  return arch.ends_with("_bf16");
 }
 
 std::vector<Target> targets(const std::vector<std::string> &types) {

@@ -17,6 +17,9 @@ using namespace reference;
 /// The ISAs of this architecture, available or not.
 std::vector<std::string> archs();
 
+/// Whether an ISA multiplies bf16 alone: it has no kernel for other types.
+bool is_of_bf16_alone(const std::string &arch);
+
 /// The GPU architectures that kernels are compiled for.
 std::vector<std::string> gpu_archs();
 

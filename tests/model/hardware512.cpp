@@ -63,4 +63,18 @@ void dpbf16_ps(const float *c, const uint32_t *a, const uint32_t *b, float *r) {
   _mm512_storeu_ps(r, _mm512_dpbf16_ps(_mm512_loadu_ps(c), pairs(a), pairs(b)));
 }
 
+void tdpbf16ps(const float *c, const uint32_t *a, const uint32_t *b, float *r) {
+  struct alignas(64) {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16};
+  } const shape;
+  asm volatile(
+      "ldtilecfg %0\n\ttileloadd (%1,%4,1), %%tmm0\n\ttileloadd (%2,%4,1), %%tmm1\n\t"
+      "tileloadd (%3,%4,1), %%tmm2\n\ttdpbf16ps %%tmm2, %%tmm1, %%tmm0\n\ttilestored %%tmm0, (%5,%4,1)\n\ttilerelease"
+      :
+      : "m"(shape), "r"(c), "r"(a), "r"(b), "r"(int64_t{64}), "r"(r)
+      : "memory");
+}
+
 }  // namespace hardware512

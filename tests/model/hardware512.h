@@ -31,4 +31,7 @@ void permutex2var_epi16(const uint32_t *a, const uint32_t *index, const uint32_t
 void cvtne2ps_pbh(const float *a, const float *b, uint32_t *r);
 void dpbf16_ps(const float *c, const uint32_t *a, const uint32_t *b, float *r);
 
+/// With AMX-BF16: tiles of 16 x 16.
+void tdpbf16ps(const float *c, const uint32_t *a, const uint32_t *b, float *r);
+
 }  // namespace hardware512

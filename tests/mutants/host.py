@@ -9,6 +9,7 @@ APPENDED_CODES = r"^append_quantised\.f32\.generic$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
+TILES = r"^(forward|property)\.bf16\.(amx_bf16|amx_bf16_model)$"
 MERGE = r"^merge\.f32\.(avx2|generic)$"
 MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
 SCALING = r"^scaling\."
@@ -415,6 +416,12 @@ CPU = [
     Mutant("masked_by_a_row", "src/cpu/masked.h", "i < first + n && i < tile.rows", "i < first + 1", MASKED),
     Mutant("masked_beyond_a_window", "src/cpu/masked.h", "r.low == row.low && r.high == row.high", "true", MASKED),
     Mutant("masked_by_many_keys", "src/cpu/masked.h", "for (; i < n; i++) {", "for (; i + 1 < n; i++) {", MASKED),
+    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_step,", "load<5>(a,", TILES),
+    Mutant("columns_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<7>(b + width,", "load<7>(b,", TILES),
+    Mutant("keys_between_tiles", "src/cpu/kernel/segments.h", "has_tiles ? 32 : 16", "16", TILES),
+    Mutant("values_behind_the_last_key", "src/cpu/kernel/keys.h", "i + r < n", "i + r <= n", TILES),
+    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill.h", "k < operands(whole)", "k < operands(whole) - 1", TILES),
+    Mutant("rescaled_by_half", "src/cpu/kernel/prefill.h", "unchanged && f == 1", "unchanged || f == 1", TILES),
     Mutant("masked_blocks_computed", "src/cpu/kernel/prefill.h", "if (block_masked(", "if (false && block_masked(", SCALING),
     Mutant("masked_blocks_decoded", "src/cpu/kernel/decode.h", "key < end && block_masked(", "false && block_masked(", SCALING),
     Mutant("masked_gradients_computed", "src/cpu/kernel/backward/accumulate.h", "if (count == 0 || block_masked(", "if (count == 0 || false && block_masked(", SCALING),

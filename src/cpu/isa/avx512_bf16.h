@@ -6,7 +6,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-struct Simd : Avx512 {
+struct Avx512Bf16 : Avx512 {
   static constexpr int pack = 2;  // operands of the products are pairs of bf16
 
   static Vec multiply_add(Vec a, Vec b, Vec c) {

@@ -65,6 +65,8 @@ inline void transpose_queries(const QueryTile &tile, SubTile &t, float *buffer) 
       for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
     }
     rows_to_columns(rows, dim, t.q + v * width);
+    for (int64_t d = operands(dim); d < stored(operands(dim)); d++)
+      Simd::store(t.q + d * lanes + v * width, Simd::zero());
   }
 }
 

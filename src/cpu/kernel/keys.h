@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/kernel/codes.h"
-#include "cpu/kernel/products.h"
+#include "cpu/kernel/tile_products.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -12,22 +12,26 @@ struct Rows {
   int64_t pitch;
 };
 
-/// Keys j .. j + n - 1, operands(dim) operands a row.
+/// Keys j .. j + n - 1 as rows of stored(operands(dim)) operands; stored(n) of them may be read, of which the last have any
+/// contents.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  const int64_t bytes = dtype_bytes(s.k.dtype);
+  const int64_t bytes = dtype_bytes(s.k.dtype), pitch = stored(operands(dim));
   const bool are_operands = !is_quantised(s.k.dtype) && s.k_rope_dim == 0 && bytes * Simd::pack == 4 &&
-                            dim % Simd::pack == 0 && s.k.element == bytes && s.k.row % 4 == 0;
-  if (are_operands && evenly_spaced(s.pages, j, n))
+                            dim == pitch * Simd::pack && s.k.element == bytes && s.k.row % 4 == 0;
+  if (are_operands && n == stored(n) && evenly_spaced(s.pages, j, n))
     return {reinterpret_cast<const float *>(row_of(s.k, s.pages, j)), s.k.row / 4};
-  const int64_t pitch = operands(dim);
   for (int64_t i = 0; i < n; i++) {
     if constexpr (Simd::pack == 1) {
       load_key(buffer + i * pitch, s, j + i, dim);
     } else {
       const char *from = row_of(s.k, s.pages, j + i);
-      buffer[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
+      for (int64_t d = dim / 2; d < pitch; d++) buffer[i * pitch + d] = 0;  // the last pair may be half of one
       char *to = reinterpret_cast<char *>(buffer + i * pitch);
-      for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k.element, 2);
+      if (s.k.element == bytes) {
+        __builtin_memcpy(to, from, static_cast<size_t>(dim * bytes));
+      } else {
+        for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k.element, 2);
+      }
     }
   }
   return {buffer, pitch};
@@ -64,11 +68,46 @@ inline void stage_value_pairs(const QueryTile &tile, int64_t j, int64_t n, int64
   }
 }
 
-/// Values of keys j .. j + n - 1: operands(n) rows of dim operands.
+/// Values of keys j .. j + n - 1 as tile_products.h reads them: [tile of pairs of keys][tile of dims], a row for each
+/// dim.
+template <class S = Simd>
+inline Rows stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+  const KeyStream &s = tile.keys;
+  static constexpr uint16_t none[FA_MAX_HEAD_DIM] = {};
+  const int64_t pitch = stored(dim) * tile_rows;
+  uint16_t copies[2 * tile_rows][FA_MAX_HEAD_DIM];
+  for (int64_t i = 0; i < n; i += tile_keys) {
+    const uint16_t *row[tile_keys];
+    for (int r = 0; r < tile_keys; r++)
+      row[r] = i + r < n
+                   ? bf16_row(row_of(s.v, s.pages, j + i + r), s.v.element, dim, tile.finite_values_only, copies[r])
+                   : none;
+    float *to = buffer + i / tile_keys * pitch;
+    for (int64_t d = 0; d < dim; d += tile_rows, to += tile_rows * tile_rows) {
+      Vec pairs[tile_rows];
+      if (d + tile_rows <= dim) {
+        for (int p = 0; p < tile_rows; p++) pairs[p] = S::interleave(row[2 * p] + d, row[2 * p + 1] + d);
+      } else {
+        for (int p = 0; p < tile_rows; p++) {
+          uint16_t ends[2][tile_rows] = {};
+          for (int r = 0; r < 2; r++) __builtin_memcpy(ends[r], row[2 * p + r] + d, static_cast<size_t>(2 * (dim - d)));
+          pairs[p] = S::interleave(ends[0], ends[1]);
+        }
+      }
+      S::transpose(pairs);
+      for (int r = 0; r < tile_rows; r++) S::store(to + r * tile_rows, pairs[r]);
+    }
+  }
+  return {buffer, pitch};
+}
+
+/// Values of keys j .. j + n - 1: operands(n) rows of dim operands, or tiles.
 template <class S = Simd>
 inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
-  if constexpr (S::pack == 2) {
+  if constexpr (HasTiles<S>) {
+    return stage_value_tiles(tile, j, n, dim, buffer);
+  } else if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);
   } else {
     if (s.v.dtype == FA_F32 && s.v.element == 4 && evenly_spaced(s.pages, j, n) && !tile.finite_values_only)
@@ -82,7 +121,7 @@ inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t di
 
 /// Floats of staging that one block may need.
 inline int64_t staging_floats(const Attention &a) {
-  return key_block * (a.head_dim + a.head_dim_v);
+  return key_block * (stored(a.head_dim) + stored(a.head_dim_v));
 }
 
 }  // namespace

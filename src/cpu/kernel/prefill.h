@@ -30,8 +30,8 @@ inline bool prefill_supports(const Attention &) {
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
-  const int64_t floats = subtiles * lanes * (a.head_dim + a.head_dim_v + 7) + key_block * lanes + staging_floats(a) +
-                         width * (larger_dim(a) + width);
+  const int64_t floats = subtiles * lanes * (stored(a.head_dim) + stored(a.head_dim_v) + 7) + key_block * lanes +
+                         staging_floats(a) + width * (larger_dim(a) + width);
   return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -47,8 +47,8 @@ inline PrefillScratch *carve(const QueryTile &tile, void *memory) {
   s->scores = take(key_block * lanes);
   for (int i = 0; i * lanes < tile.rows; i++) {
     SubTile &t = s->sub[i];
-    t.q = take(a.head_dim * lanes);
-    t.out = take(a.head_dim_v * lanes);
+    t.q = take(stored(a.head_dim) * lanes);
+    t.out = take(stored(a.head_dim_v) * lanes);
     t.max = take(lanes);
     t.sum = take(lanes);
     t.position_overflow = take(lanes);
@@ -89,7 +89,7 @@ inline void begin_subtile(const QueryTile &tile, SubTile &t, int first_row, int 
     t.full_high[v] = smaller(t.full_high[v], tile.new_keys.first);
   }
   const int64_t used = t.vectors * width;
-  for (int64_t d = 0; d < tile.attention->head_dim_v; d++)
+  for (int64_t d = 0; d < stored(tile.attention->head_dim_v); d++)
     for (int64_t i = 0; i < used; i += width) Simd::store(t.out + d * lanes + i, Simd::zero());
 }
 
@@ -164,15 +164,25 @@ inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMo
                           const Segment &g, float *scores, Vec *maxima) {
   Vec found[Simd::tile_vectors];
   for (int v = 0; v < Simd::tile_vectors; v++) found[v] = Simd::set1(-infinity);
-  with_count(g.last - g.first, [&](auto vectors) {
-    if constexpr (decltype(vectors)::value <= Simd::tile_vectors)
-      gemm_qk<decltype(vectors)::value>(keys.data + g.begin * keys.pitch, keys.pitch, g.end - g.begin,
-                                        t.q + g.first * width, operands(tile.attention->head_dim),
-                                        scores + g.begin * lanes + g.first * width, found);
+  const float *rows = keys.data + g.begin * keys.pitch, *q = t.q + g.first * width;
+  const int64_t dim = stored(operands(tile.attention->head_dim));
+  float *to = scores + g.begin * lanes + g.first * width;
+  with_count(g.last - g.first, [&](auto count) {
+    constexpr int vectors = decltype(count)::value;
+    if constexpr (has_tiles) {
+      tile_qk(rows, keys.pitch, g.end - g.begin, q, vectors, dim, to);
+    } else if constexpr (vectors <= Simd::tile_vectors) {
+      gemm_qk<vectors>(rows, keys.pitch, g.end - g.begin, q, dim, to, found);
+    }
   });
   for (int v = g.first; v < g.last; v++) {
     const bool whole = t.full_low[v] <= key + g.begin && t.full_high[v] >= key + g.end;
-    if (!m.plain || !whole) found[v - g.first] = finish_vector(tile, t, m, scores, v, key, g.begin, g.end, whole);
+    if (!m.plain || !whole) {
+      found[v - g.first] = finish_vector(tile, t, m, scores, v, key, g.begin, g.end, whole);
+    } else if (has_tiles) {
+      for (int k = g.begin; k < g.end; k++)
+        found[v - g.first] = Simd::max(found[v - g.first], Simd::load(scores + k * lanes + v * width));
+    }
     maxima[v] = Simd::max(maxima[v], found[v - g.first]);
   }
 }
@@ -196,6 +206,21 @@ inline void apply_exp2(const float *scores, int keys, Vec scale, const Vec *max,
       Simd::store(weights + k / Simd::pack * lanes + v * width, make_operands(first, second));
     }
   FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
+}
+
+/// O = O a, where a row's maximum has changed.
+inline void rescale(const SubTile &t, const Vec *alpha, int64_t dim) {
+  for (int v = 0; v < t.vectors; v++) {
+    alignas(64) float factor[width];
+    Simd::store(factor, alpha[v]);
+    bool unchanged = true;
+    for (const float f : factor) unchanged = unchanged && f == 1;
+    if (unchanged) continue;
+    for (int64_t d = 0; d < dim; d++) {
+      float *at = t.out + d * lanes + v * width;
+      Simd::store(at, Simd::mul(Simd::load(at), alpha[v]));
+    }
+  }
 }
 
 /// One block of keys for one sub-tile.
@@ -236,21 +261,23 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
   const int64_t dim = tile.attention->head_dim_v;
   Vec one[vectors];
   for (int v = 0; v < vectors; v++) one[v] = Simd::set1(1.0f);
-  const bool fold = segments[0].first == 0 && segments[0].last == t.vectors;
-  if (!fold)
-    for (int64_t d = 0; d < dim; d++)
-      for (int v = 0; v < t.vectors; v++) {
-        float *at = t.out + d * lanes + v * width;
-        Simd::store(at, Simd::mul(Simd::load(at), alpha[v]));
-      }
+  const bool fold = !has_tiles && segments[0].first == 0 && segments[0].last == t.vectors;
+  if (!fold) rescale(t, alpha, dim);
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     const Vec *factor = fold && i == 0 ? alpha : one;
+    float *weights = scores + operands(g.begin) * lanes + g.first * width, *out = t.out + g.first * width;
     with_count(g.last - g.first, [&](auto active) {
-      if constexpr (decltype(active)::value <= vectors)
-        gemm_pv<decltype(active)::value>(values.data + operands(g.begin) * values.pitch, values.pitch,
-                                         scores + operands(g.begin) * lanes + g.first * width,
-                                         operands(g.end - g.begin), dim, t.out + g.first * width, factor);
+      constexpr int columns = decltype(active)::value;
+      if constexpr (has_tiles) {
+        const int whole = (g.end - g.begin + tile_keys - 1) / tile_keys * tile_keys;
+        for (int k = operands(g.end - g.begin); k < operands(whole); k++)
+          for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
+        tile_pv(values.data + g.begin / tile_keys * values.pitch, values.pitch, weights, whole, dim, columns, out);
+      } else if constexpr (columns <= vectors) {
+        gemm_pv<columns>(values.data + operands(g.begin) * values.pitch, values.pitch, weights,
+                         operands(g.end - g.begin), dim, out, factor);
+      }
     });
   }
 }
@@ -259,6 +286,7 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
 inline int prefill_tile(const QueryTile &tile, const ScoreMod &modifiers, int64_t begin, int64_t end,
                         PrefillScratch *s) {
   const Attention &a = *tile.attention;
+  [[maybe_unused]] const TileRegisters registers;
   int32_t low = INT32_MAX, high = 0;
   // Vectors are distributed evenly: a product of a single vector waits for its operands.
   int vectors = (tile.rows + width - 1) / width, first_row = 0;
@@ -284,7 +312,7 @@ inline int prefill_tile(const QueryTile &tile, const ScoreMod &modifiers, int64_
       if (block_masked(tile, t.first_row, t.vectors * width, key, key + n)) continue;
       if (keys.data == nullptr) {
         keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
-        values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
+        values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * stored(a.head_dim));
       }
       prefill_block(tile, t, modifiers, keys, values, key, n, s->scores);
     }

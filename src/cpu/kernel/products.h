@@ -20,6 +20,30 @@ constexpr int64_t operands(int64_t n) {
   return (n + Simd::pack - 1) / Simd::pack;
 }
 
+/// Whether products are those of tile_products.h.
+template <class S>
+concept HasTiles = requires { typename S::Tiles; };
+constexpr bool has_tiles = HasTiles<Simd>;
+
+/// An object of a thread that multiplies tiles.
+template <class S>
+struct TileRegistersOf {};
+template <HasTiles S>
+struct TileRegistersOf<S> : S::Tiles {};
+using TileRegisters = TileRegistersOf<Simd>;
+
+/// Rows of a tile, and its operands in a row.
+constexpr int tile_rows = 16;
+
+constexpr int64_t whole_tiles(int64_t rows) {
+  return (rows + tile_rows - 1) / tile_rows;
+}
+
+/// n rows, or operands of a row, as memory has them.
+constexpr int64_t stored(int64_t n) {
+  return has_tiles ? whole_tiles(n) * tile_rows : n;
+}
+
 /// The operands of two consecutive elements: a pair, or where an operand is one element, the first.
 template <class S = Simd>
 inline Vec make_operands(Vec first, Vec second) {

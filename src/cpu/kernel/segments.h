@@ -2,15 +2,15 @@
 // and a few keys at a time.
 #pragma once
 
-#include "cpu/kernel/vector_math.h"
+#include "cpu/kernel/products.h"
 #include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
 
 /// Keys after which the set of attending vectors of queries is determined again within a block. Even: pairs do not
-/// straddle it.
-constexpr int segment_keys = 16;
+/// straddle it, nor do tiles of pairs.
+constexpr int segment_keys = has_tiles ? 32 : 16;
 
 /// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.
 struct Segment {
