@@ -10,15 +10,23 @@
 
 namespace {
 
+/// Calls of the driver, all together.
+unsigned long long driver_calls() {
+  using Calls = unsigned long long (*)(const char *);
+  static const auto calls = reinterpret_cast<Calls>(dlsym(dlopen(NULL_DRIVER, RTLD_NOW), "fa_null_driver_calls"));
+  return calls(nullptr);
+}
+
 /// An op and a call of f16 tensors that are not read.
 struct Call {
   fa_op *op = nullptr;
   fa_forward_args args;
 
-  Call(int64_t batch, int64_t queries, int64_t keys, int64_t heads_q, int64_t heads_kv) {
+  Call(int64_t batch, int64_t queries, int64_t keys, int64_t heads_q, int64_t heads_kv, uint32_t flags) {
     fa_desc desc;
     fa_desc_init(&desc, sizeof desc);
     desc.device = FA_DEVICE_CUDA;
+    desc.flags = flags;
     desc.dtype_q = FA_F16;
     desc.head_dim = 128;
     desc.mask = FA_MASK_CAUSAL;
@@ -37,6 +45,14 @@ struct Call {
 
   void run() const { check(fa_forward(op, &args)); }
 
+  void run(benchmark::State &state) const {
+    run();
+    const unsigned long long before = driver_calls();
+    for (auto _ : state) run();
+    state.counters["driver calls"] =
+        static_cast<double>(driver_calls() - before) / static_cast<double>(state.iterations());
+  }
+
   static void check(fa_status status) {
     if (status == FA_OK) return;
     std::fprintf(stderr, "%s\n", fa_last_error());
@@ -44,17 +60,17 @@ struct Call {
   }
 };
 
-void prefill(benchmark::State &state) {
-  const Call call(4, 4096, 4096, 32, 8);
-  for (auto _ : state) call.run();
+void prefill(benchmark::State &state, uint32_t flags) {
+  Call(4, 4096, 4096, 32, 8, flags).run(state);
 }
-BENCHMARK(prefill)->Unit(benchmark::kNanosecond);
+BENCHMARK_CAPTURE(prefill, pointers_asked_about, 0)->Unit(benchmark::kNanosecond);
+BENCHMARK_CAPTURE(prefill, device_pointers, FA_FLAG_DEVICE_POINTERS)->Unit(benchmark::kNanosecond);
 
-void decode_in_splits(benchmark::State &state) {
-  const Call call(1, 1, 32768, 32, 8);
-  for (auto _ : state) call.run();
+void decode_in_splits(benchmark::State &state, uint32_t flags) {
+  Call(1, 1, 32768, 32, 8, flags).run(state);
 }
-BENCHMARK(decode_in_splits)->Unit(benchmark::kNanosecond);
+BENCHMARK_CAPTURE(decode_in_splits, pointers_asked_about, 0)->Unit(benchmark::kNanosecond);
+BENCHMARK_CAPTURE(decode_in_splits, device_pointers, FA_FLAG_DEVICE_POINTERS)->Unit(benchmark::kNanosecond);
 
 /// The two passes of a call of f32: three kernels.
 void gradients(benchmark::State &state) {

@@ -1,5 +1,7 @@
 // A libcuda.so.1 that does nothing: one device whose memory is all memory, launches that return at once. The time of a
-// call on it is libfa's own.
+// call on it is libfa's own. FA_NULL_SM=90 makes the device one of SM 90; fa_null_driver_calls counts calls.
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda/driver.h"
@@ -22,18 +24,28 @@ Handle some() {
   return reinterpret_cast<Handle>(uintptr_t{64});
 }
 
+/// 80 for SM 80.
+int capability() {
+  const char *sm = std::getenv("FA_NULL_SM");
+  return sm != nullptr ? std::atoi(sm) : 80;
+}
+
 CUresult device_attribute(int *value, int attribute, CUdevice) {
+  static const int sm = capability();
+  const int shared = sm < 90 ? 164 << 10 : 228 << 10;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return give(value, 8);
+      return give(value, sm / 10);
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return give(value, sm % 10);
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       return give(value, 108);
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
       return give(value, 2048);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-      return give(value, 164 << 10);
+      return give(value, shared);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      return give(value, 163 << 10);
+      return give(value, shared - (1 << 10));
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
       return give(value, 40 << 20);
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
@@ -95,17 +107,48 @@ Driver null_driver() {
   return d;
 }
 
+const Driver &driver() {
+  static const Driver it = null_driver();
+  return it;
+}
+
+/// A function of the driver that counts its calls.
+template <auto member>
+struct Counted;
+template <class... Arguments, CUresult (*Driver::*member)(Arguments...)>
+struct Counted<member> {
+  static inline std::atomic<unsigned long long> calls{0};
+  static CUresult call(Arguments... arguments) {
+    calls.fetch_add(1, std::memory_order_relaxed);
+    return (driver().*member)(arguments...);
+  }
+};
+
 }  // namespace
 
 NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int asked, uint64_t, int *) {
-  static const Driver driver = null_driver();
   void *newest = nullptr;  // of those that there were in the version asked for; later ones are behind it
-#define FA_CUDA_FUNCTION(known, since, ...) \
-  if (asked >= since && std::strcmp(name, #known) == 0) newest = reinterpret_cast<void *>(driver.known);
+#define FA_CUDA_FUNCTION(known, since, ...)             \
+  if (asked >= since && std::strcmp(name, #known) == 0) \
+    newest = reinterpret_cast<void *>(Counted<&Driver::known>::call);
 #define FA_CUDA_LATER_FUNCTION(member, known, since, ...) \
-  if (asked >= since && std::strcmp(name, #known) == 0) newest = reinterpret_cast<void *>(driver.member);
+  if (asked >= since && std::strcmp(name, #known) == 0)   \
+    newest = reinterpret_cast<void *>(Counted<&Driver::member>::call);
 #include "cuda/driver.inc"
 #undef FA_CUDA_LATER_FUNCTION
 #undef FA_CUDA_FUNCTION
   return give(function, newest);
+}
+
+/// How often a function has been called ("cuLaunchKernelEx"), in any version; nullptr: all together.
+NULL_API unsigned long long fa_null_driver_calls(const char *name) {
+  unsigned long long calls = 0;
+#define FA_CUDA_FUNCTION(known, ...) \
+  if (name == nullptr || std::strcmp(name, #known) == 0) calls += Counted<&Driver::known>::calls;
+#define FA_CUDA_LATER_FUNCTION(member, known, ...) \
+  if (name == nullptr || std::strcmp(name, #known) == 0) calls += Counted<&Driver::member>::calls;
+#include "cuda/driver.inc"
+#undef FA_CUDA_LATER_FUNCTION
+#undef FA_CUDA_FUNCTION
+  return calls;
 }

@@ -395,6 +395,13 @@
  * values and a remedy [F53]. No function aborts or throws [F54]. None prints to the standard output [F55].
  * After an error that is found before the work begins (any but FA_ERROR_DRIVER), no output has been written [F56].
  *
+ * On a GPU each call asks the driver where each of its pointers leads. Under FA_FLAG_DEVICE_POINTERS it does not [F317]: the
+ * caller promises that all memory of the call, its workspace included, is that of the current context, or other memory that
+ * the device may use at these addresses (managed, or registered where both addresses are one). The call runs in the current
+ * context if it is one of the op's device, else in the device's primary one, which the memory is of then; it is enqueued even
+ * where all of the memory is the host's [F318]. Its results have the bits that they have without the flag [F319]. No call
+ * reports a broken promise: the device faults, which surfaces on the stream and ends the context, or reads other memory.
+ *
  * Environment variables, read through secure_getenv [F57] and overruled by the API:
  *
  *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything) [F58]. Any other
@@ -494,7 +501,8 @@ enum {
                                     agree) [F78]. dq, dk and dv of a sequence do not depend on other sequences [F186] */
   FA_FLAG_BIAS_BEFORE_SOFTCAP = 4, /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
   FA_FLAG_HADAMARD_K = 8,          /* fa_append rotates k by a Hadamard matrix, fa_forward q */
-  FA_FLAG_HADAMARD_V = 16          /* fa_append rotates v by a Hadamard matrix, fa_forward out back */
+  FA_FLAG_HADAMARD_V = 16,         /* fa_append rotates v by a Hadamard matrix, fa_forward out back */
+  FA_FLAG_DEVICE_POINTERS = 32     /* every pointer of a call is one that the device may use; with FA_DEVICE_CUDA alone [F316] */
 };
 
 /* fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents. */

@@ -93,6 +93,7 @@ void RunCall::describe_attention(const RunOptions &options) {
   if (options.nondeterministic) desc.flags |= FA_FLAG_NONDETERMINISTIC;
   if (options.batch_invariant) desc.flags |= FA_FLAG_BATCH_INVARIANT;
   if (options.bias_before_softcap) desc.flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  if (options.device_pointers) desc.flags |= FA_FLAG_DEVICE_POINTERS;
   if (options.hadamard_k) desc.flags |= FA_FLAG_HADAMARD_K;
   if (options.hadamard_v) desc.flags |= FA_FLAG_HADAMARD_V;
   args.num_splits = options.num_splits;

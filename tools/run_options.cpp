@@ -82,8 +82,11 @@ void define_execution(Options *o, RunOptions *r) {
   o->value("--kernel", r->kernel, "NAME", "use this kernel (see `fa info`) or fail");
   o->value("--threads", r->threads, "N", "CPU threads; default: all");
   o->value("--num-splits", r->num_splits, "N", "parts of each sequence's keys; 0: chosen");
-  o->flag("--batch-invariant", r->batch_invariant, "bits that do not depend on the batch");
-  o->flag("--nondeterministic", r->nondeterministic, "trade reproducible bits for speed");
+  // One text: one entry of the help.
+  for (const auto &[name, flag] : {std::pair("--batch-invariant", &r->batch_invariant),
+                                   {"--nondeterministic", &r->nondeterministic},
+                                   {"--device-pointers", &r->device_pointers}})
+    o->flag(name, *flag, "fa.h's FA_FLAG_* of that name");
   o->value("--repeat", r->repeat, "N", "call N times; print the median time", Range{1, 1e6});
   o->values("--reference", r->references, "FILE", "print the difference from this array (dq=FILE: of dq)");
   o->value("--max-error", r->max_error, "X", "fail when the largest difference is more");

@@ -39,6 +39,7 @@ struct RunOptions {
   std::string device = "auto", kernel;
   int32_t threads = 0, num_splits = 0;
   bool batch_invariant = false, nondeterministic = false, hadamard_k = false, hadamard_v = false;
+  bool device_pointers = false;
 
   double max_error = -1;  // not given
   int64_t repeat = 0;

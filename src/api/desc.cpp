@@ -16,7 +16,7 @@ constexpr StructSizeRule<fa_desc> size_rule = {"fa_desc", offsetof(fa_desc, head
                                                "call fa_desc_init"};
 
 constexpr uint32_t known_flags = FA_FLAG_NONDETERMINISTIC | FA_FLAG_BATCH_INVARIANT | FA_FLAG_BIAS_BEFORE_SOFTCAP |
-                                 FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V;
+                                 FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V | FA_FLAG_DEVICE_POINTERS;
 
 /// Positions are in (-2^32, 2^32): a window or chunk of this length reaches all of them, and sums cannot overflow.
 constexpr int64_t everything = int64_t{1} << 33;
@@ -90,6 +90,12 @@ bool check_flags(const fa_desc &d) {
         "desc.flags holds FA_FLAG_BIAS_BEFORE_SOFTCAP, but desc.softcap is 0 (none): set a softcap or drop "
         "the flag");
   }
+  if ((d.flags & FA_FLAG_DEVICE_POINTERS) && d.device != FA_DEVICE_CUDA) {
+    return refuse(
+        "desc.flags holds FA_FLAG_DEVICE_POINTERS, but desc.device is %s, whose calls may have memory of the host: set "
+        "desc.device to FA_DEVICE_CUDA or drop the flag",
+        d.device == FA_DEVICE_CPU ? "FA_DEVICE_CPU" : "FA_DEVICE_AUTO");
+  }
   return true;
 }
 
@@ -115,6 +121,7 @@ void store(const fa_desc &d, Attention *a) {
   a->nondeterministic = d.flags & FA_FLAG_NONDETERMINISTIC;
   a->batch_invariant = d.flags & FA_FLAG_BATCH_INVARIANT;
   a->bias_before_softcap = d.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  a->device_pointers = d.flags & FA_FLAG_DEVICE_POINTERS;
   a->hadamard_k = d.flags & FA_FLAG_HADAMARD_K ? block_of(a->head_dim_k()) : 1;
   a->hadamard_v = d.flags & FA_FLAG_HADAMARD_V ? block_of(a->head_dim_v) : 1;
   a->num_threads = d.num_threads;

@@ -31,6 +31,7 @@ struct Attention {
   bool nondeterministic = false;
   bool batch_invariant = false;
   bool bias_before_softcap = false;
+  bool device_pointers = false;            // a promise of the caller: the device may use every pointer of a call
   int64_t hadamard_k = 1, hadamard_v = 1;  // elements of a block of k, of v, that is rotated; 1: none is
   int32_t num_threads = 0;                 // 0: the engine's default
   fa_parallel_for parallel_for = nullptr;

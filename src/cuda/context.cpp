@@ -11,6 +11,10 @@ namespace {
 std::atomic<CUcontext> retained[most_devices];
 std::mutex retaining;
 
+/// Of each device 1 more than the identity of the context of it that a call was in last; 0: none. No other context ever
+/// has that identity.
+std::atomic<unsigned long long> known_of[most_devices];
+
 /// True when the primary context is retained, by whomever: a reset takes it from all of them.
 bool is_active(const Device &device) {
   unsigned flags = 0;
@@ -18,21 +22,26 @@ bool is_active(const Device &device) {
   return machine().driver.cuDevicePrimaryCtxGetState(device.handle, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-/// Stores whether the current context is one of the device. One that ended is of none: a primary context that was reset
-/// stays current, and is of no use until it is retained again.
-fa_status is_of(const Device &device, CUcontext current, bool *yes) {
+/// Stores whether the current context is one of the device, and its identity. One that ended is of none: a primary
+/// context that was reset stays current, and is of no use until it is retained again.
+fa_status is_of(const Device &device, CUcontext current, bool *yes, unsigned long long *id) {
   const auto has_ended = [](CUresult result) {
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
   };
   const Driver &driver = machine().driver;
-  CUdevice of = 0;
-  unsigned long long id = 0;
   *yes = false;
+  if (const CUresult result = driver.cuCtxGetId(current, id); result != CUDA_SUCCESS)
+    return has_ended(result) ? FA_OK : failed(driver, "cuCtxGetId", result, "%s", "");
+  std::atomic<unsigned long long> &known = known_of[device.index];
+  if (known.load(std::memory_order_relaxed) == *id + 1) {
+    *yes = true;
+    return FA_OK;
+  }
+  CUdevice of = 0;
   if (const CUresult result = driver.cuCtxGetDevice(&of); result != CUDA_SUCCESS)
     return has_ended(result) ? FA_OK : failed(driver, "cuCtxGetDevice", result, "%s", "");
-  if (const CUresult result = driver.cuCtxGetId(current, &id); result != CUDA_SUCCESS)
-    return has_ended(result) ? FA_OK : failed(driver, "cuCtxGetId", result, "%s", "");
   *yes = of == device.handle;
+  if (*yes) known.store(*id + 1, std::memory_order_relaxed);
   return FA_OK;
 }
 
@@ -74,8 +83,11 @@ fa_status InContext::enter(const Device &device, CUcontext wanted) {
     return failed(driver, "cuCtxGetCurrent", result, "%s", "");
   if (wanted == nullptr && current != nullptr) {
     bool stays = false;
-    if (const fa_status status = is_of(device, current, &stays)) return status;
-    if (stays) wanted = current;
+    if (const fa_status status = is_of(device, current, &stays, &context_.id)) return status;
+    if (stays) {
+      context_.handle = current;
+      return FA_OK;
+    }
   }
   if (wanted == nullptr) {
     if (const fa_status status = primary(device, &wanted)) return status;

@@ -18,5 +18,5 @@ int use_every_type(void) {
   return status + dtype + device + mask + (op == NULL) + (parallel_for == NULL) + (log == NULL) +
          (int)(sizeof tensor + sizeof kernel + sizeof desc + sizeof args + sizeof backward) + FA_MAX_HEAD_DIM + FA_MAX_THREADS +
          FA_MAX_SPLITS + FA_FLAG_NONDETERMINISTIC + FA_FLAG_BATCH_INVARIANT + FA_FLAG_BIAS_BEFORE_SOFTCAP + FA_FLAG_HADAMARD_K +
-         FA_FLAG_HADAMARD_V + FA_ACCUMULATE_DQ + FA_VERSION_MAJOR;
+         FA_FLAG_HADAMARD_V + FA_FLAG_DEVICE_POINTERS + FA_ACCUMULATE_DQ + FA_VERSION_MAJOR;
 }

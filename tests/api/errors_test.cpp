@@ -59,13 +59,19 @@ const Refusal desc_refusals[] = {
     {"softcap_negative", [](Call &c) { c.desc.softcap = -1; }, {"desc.softcap is -1", "positive"}},
     {"softcap_nan", [](Call &c) { c.desc.softcap = nan; }, {"desc.softcap", "nan", "finite"}},
     {"softcap_inf", [](Call &c) { c.desc.softcap = infinity; }, {"desc.softcap is inf", "finite"}},
-    {"flags_unknown", [](Call &c) { c.desc.flags = 0x80000001u; }, {"desc.flags is 0x80000001", "0x80000000", "0x1f"}},
+    {"flags_unknown", [](Call &c) { c.desc.flags = 0x80000001u; }, {"desc.flags is 0x80000001", "0x80000000", "0x3f"}},
     {"flags_contradict",
      [](Call &c) { c.desc.flags = FA_FLAG_BATCH_INVARIANT | FA_FLAG_NONDETERMINISTIC; },
      {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC", "choose one"}},  // [F49]
     {"bias_before_softcap",
      [](Call &c) { c.desc.flags = FA_FLAG_BIAS_BEFORE_SOFTCAP; },
      {"FA_FLAG_BIAS_BEFORE_SOFTCAP", "desc.softcap is 0"}},  // [F50]
+    {"device_pointers_of_auto",
+     [](Call &c) { c.desc.flags = FA_FLAG_DEVICE_POINTERS; },
+     {"desc.flags holds FA_FLAG_DEVICE_POINTERS", "desc.device is FA_DEVICE_AUTO", "FA_DEVICE_CUDA or drop the flag"}},  // [F316]
+    {"device_pointers_of_the_cpu",
+     [](Call &c) { c.desc.device = FA_DEVICE_CPU; c.desc.flags = FA_FLAG_DEVICE_POINTERS; },
+     {"desc.flags holds FA_FLAG_DEVICE_POINTERS", "desc.device is FA_DEVICE_CPU", "FA_DEVICE_CUDA or drop the flag"}},  // [F316]
     {"num_threads_below", [](Call &c) { c.desc.num_threads = -1; }, {"desc.num_threads is -1", "0 .. 1024"}},
     {"num_threads_above", [](Call &c) { c.desc.num_threads = 1025; }, {"desc.num_threads is 1025", "0 .. 1024"}},
     {"struct_size_zero", [](Call &c) { c.desc.struct_size = 0; }, {"fa_desc.struct_size is 0", "fa_desc_init"}},

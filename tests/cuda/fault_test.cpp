@@ -102,6 +102,49 @@ TEST_F(Fault, EveryCallOfTheDriver) {
   }
 }
 
+/// With a driver that does not say where memory is.
+// [F317]
+TEST_F(Fault, APromiseOfDevicePointersAsksNoPointer) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  for (const Where where : {Where::device, Where::managed}) {
+    for (const bool promise : {false, true}) {
+      const int outcome = in_child({{"FA_EMU_FAIL", "cuPointerGetAttributes"}, {"FA_EMU_QUIET", "1"}}, [&] {
+        const InContext in;
+        Call own(split_case(), where);
+        fa_desc desc = desc_of(split_case());
+        if (promise) desc.flags |= FA_FLAG_DEVICE_POINTERS;
+        const Op op(desc);
+        if (op.status != FA_OK) return bad(fa_last_error());
+        if (fa_forward(op.op, &own.args) != FA_OK)
+          return last_error_lacks({"cuPointerGetAttributes failed", "CUDA_ERROR_UNKNOWN"}).empty()
+                     ? int(reported)
+                     : bad(fa_last_error());
+        const std::string failure = own.failure();
+        return failure.empty() ? int(fine) : bad(failure);
+      });
+      EXPECT_EQ(outcome, promise ? fine : reported);
+    }
+  }
+}
+
+/// Memory of the host that the device does not reach: the fault is the stream's, and no output is there.
+TEST_F(Fault, ABrokenPromiseIsTheDevicesFault) {
+  const int outcome = in_child({{"FA_EMU_QUIET", "1"}}, [&] {
+    const InContext in;
+    const Stream stream;
+    Call own(small_case()), host(small_case(), Where::host);
+    fa_desc desc = desc_of(small_case());
+    desc.flags |= FA_FLAG_DEVICE_POINTERS;
+    const Op op(desc);
+    own.args.stream = stream.handle;
+    own.args.k.data = host.args.k.data;
+    const fa_status status = fa_forward(op.op, &own.args);
+    if (status != FA_OK && status != FA_ERROR_DRIVER) return bad(fa_last_error());
+    return call("cuStreamSynchronize", stream.handle) != CUDA_SUCCESS ? int(reported) : int(fine);
+  });
+  EXPECT_EQ(outcome, reported);
+}
+
 /// A tensor map that the driver does not make is no error: mma computes the call, and the log has the reason. Without
 /// one of out its rows are written one by one.
 TEST_F(TensorMaps, AreNotMade) {

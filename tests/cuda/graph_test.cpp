@@ -58,7 +58,8 @@ void replay(const Case &c, const std::vector<Numbers> &lists, void (*change)(Cal
 
 // [F95] [F134]
 TEST(Graphs, ReplayFollowsLengths) {
-  for (const auto &[splits, flags] : {std::pair(0, 0), {3, 0}, {3, FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V}}) {
+  for (const auto &[splits, flags] :
+       {std::pair(0, 0), {3, 0}, {3, FA_FLAG_DEVICE_POINTERS}, {3, FA_FLAG_HADAMARD_K | FA_FLAG_HADAMARD_V}}) {
     Case c = small_case();
     c.q = splits ? FA_F32 : FA_F16, c.flags = uint32_t(flags);
     c.b = 3, c.splits = splits, c.used_k = c.used_q = true, c.page = 16, c.sk = 96;
@@ -109,14 +110,18 @@ TEST(Graphs, KeepTensorMaps) {
 TEST(Graphs, WithoutAWorkspaceMemoryBelongsToTheGraph) {
   const InContext in;
   const Stream stream;
-  Call own(split_case());
-  const Op op(desc_of(split_case()));
-  own.args.stream = stream.handle;
-  const Graph graph(op, own.args);
-  ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
-  EXPECT_EQ(graph.nodes, 4u);  // allocate, two kernels, free
-  for (int turn = 0; turn < 2; ++turn) ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
-  EXPECT_EQ(own.failure(), "");
+  for (const uint32_t flags : {uint32_t{0}, uint32_t{FA_FLAG_DEVICE_POINTERS}}) {
+    Call own(split_case());
+    fa_desc desc = desc_of(split_case());
+    desc.flags |= flags;
+    const Op op(desc);
+    own.args.stream = stream.handle;
+    const Graph graph(op, own.args);
+    ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+    EXPECT_EQ(graph.nodes, 4u);  // allocate, two kernels, free
+    for (int turn = 0; turn < 2; ++turn) ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+    EXPECT_EQ(own.failure(), "");
+  }
 }
 
 TEST(Graphs, NothingIsLoadedInACapture) {

@@ -83,6 +83,33 @@ TEST(PageableOrder, ACallIsBehindWhatItsStreamHas) {
   with_pageable_access([] { expect_calls_in_their_turn(Where::host); });
 }
 
+/// Under FA_FLAG_DEVICE_POINTERS it waits for nothing.
+// [F318]
+TEST(PageableOrder, ACallWithAPromiseIsEnqueued) {
+  with_pageable_access([] {
+    const InContext in;
+    for (const Case &c : {small_case(), split_case()}) {
+      Call own(c, Where::host);
+      fa_desc desc = desc_of(c);
+      desc.flags |= FA_FLAG_DEVICE_POINTERS;
+      const Op op(desc);
+      LateQueries late(&own);
+      ASSERT_EQ(late.enqueue(nullptr), CUDA_SUCCESS);
+      std::thread opens([&] {  // a call that waits is over then
+        for (int ms = 0; ms < 2000 && !late.open; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        late.open = true;
+      });
+      EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_FALSE(late.open);
+      late.open = true;
+      late.wait();
+      EXPECT_EQ(call("cuCtxSynchronize"), CUDA_SUCCESS);
+      EXPECT_EQ(own.failure(), "");
+      opens.join();
+    }
+  });
+}
+
 /// Without a stream the call waits for the work of the legacy stream, as a call of the run-time would, and for itself.
 // [F132]
 TEST(PageableOrder, ACallWithoutAStreamIsBehindTheLegacyOne) {

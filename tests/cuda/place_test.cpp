@@ -1,5 +1,7 @@
 // The memory of the tensors decides the engine of a call; every mixture that no engine supports is an error with a
 // name.
+#include <thread>
+
 #include "cuda/fixture.h"
 #include "reference/compare_gradients.h"
 #include "reference/gpu.h"
@@ -258,6 +260,116 @@ TEST(Place, ADeviceThatIsNotThere) {
   const Op on_cpu(desc_of(small_case(), FA_DEVICE_AUTO, count + 5));
   EXPECT_EQ(on_cpu.status, FA_OK);
   EXPECT_EQ(on_cpu.kernel().rfind("cpu.", 0), 0u);
+}
+
+// ---- FA_FLAG_DEVICE_POINTERS
+
+fa_desc promised(const Case &c, int32_t index = 0) {
+  fa_desc desc = desc_of(c, FA_DEVICE_CUDA, index);
+  desc.flags |= FA_FLAG_DEVICE_POINTERS;
+  return desc;
+}
+
+// [F318]
+TEST(Promise, TheCallIsInTheCurrentContextOrThePrimaryOne) {
+  const Op small(promised(small_case())), split(promised(split_case()));
+  ASSERT_EQ(small.status, FA_OK) << fa_last_error();
+  const auto run = [&] {
+    for (const bool splits : {false, true}) {
+      Call own(splits ? split_case() : small_case());
+      const Stream stream;
+      own.args.stream = stream.handle;
+      ASSERT_EQ(fa_forward((splits ? split : small).op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+    }
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    const InContext in(0, InContext::own);
+    run();
+    const InContext second(0, InContext::own);
+    run();
+  }
+  {
+    const InContext in;
+    run();
+  }
+  const InContext retained;
+  Call own(small_case());
+  const auto run_in = [&](CUcontext current) {  // a thread that has no context yet
+    own.instance.clear_outputs();
+    own.update(own.instance.out);
+    std::thread([&] {
+      if (current != nullptr) {
+        EXPECT_EQ(call("cuCtxPushCurrent_v2", current), CUDA_SUCCESS);
+      }
+      EXPECT_EQ(fa_forward(small.op, &own.args), FA_OK) << fa_last_error();
+      CUcontext left = nullptr;
+      EXPECT_EQ(call("cuCtxGetCurrent", &left), CUDA_SUCCESS);
+      EXPECT_EQ(left, current);
+    }).join();
+    EXPECT_EQ(own.failure(), "");
+  };
+  run_in(nullptr);
+  if (device_count() < 2) return;
+  CUcontext of_another_device = nullptr;
+  {
+    const InContext other(1);
+    of_another_device = other.handle;
+    call("cuDevicePrimaryCtxRetain", &of_another_device, 1);
+  }
+  run_in(of_another_device);
+  call("cuDevicePrimaryCtxRelease_v2", 1);
+}
+
+// [F318]
+TEST(Promise, OfAnyMemoryThatTheDeviceMayUse) {
+  const InContext in;
+  for (const Where where : {Where::device, Where::managed, Where::pinned}) {
+    Call own(split_case(), where);
+    const Op op(promised(split_case()));
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "");
+  }
+}
+
+// [F318]
+TEST(Promise, OnEachDevice) {
+  if (device_count() < 2) GTEST_SKIP() << "there is one GPU";
+  const Op ops[] = {Op(promised(small_case(), 0)), Op(promised(small_case(), 1))};
+  for (const int device : {0, 1, 1, 0}) {
+    const InContext in(device);
+    Call own(small_case());
+    ASSERT_EQ(fa_forward(ops[device].op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "") << "on device " << device;
+  }
+}
+
+// [F319]
+TEST(Promise, ResultsAreThoseWithoutIt) {
+  const InContext in;
+  for (const Case &c : {small_case(), split_case()}) {
+    std::vector<char> bytes[2];
+    for (const bool promise : {false, true}) {
+      Call own(c);
+      const Op op(promise ? promised(c) : desc_of(c));
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+      bytes[promise] = own.instance.out.bytes();
+    }
+    EXPECT_EQ(bytes[0], bytes[1]);
+  }
+}
+
+/// A stream of another context than the current one is refused as ever.
+TEST(Promise, TheStreamIsLookedAt) {
+  const InContext first(0, InContext::own);
+  const Stream stream;
+  const InContext second(0, InContext::own);
+  const Op op(promised(small_case()));
+  Call own(small_case());
+  own.args.stream = stream.handle;
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.stream", "another CUDA context"}), "");
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ const FA_FLAG_BIAS_BEFORE_SOFTCAP = Int32(4)
 const FA_FLAG_HADAMARD_K = Int32(8)
 "fa_append rotates v by a Hadamard matrix, fa_forward out back"
 const FA_FLAG_HADAMARD_V = Int32(16)
+"every pointer of a call is one that the device may use; with FA_DEVICE_CUDA alone"
+const FA_FLAG_DEVICE_POINTERS = Int32(32)
 
 # fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents.
 const FA_ACCUMULATE_DQ = Int32(1)

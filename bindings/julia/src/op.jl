@@ -56,14 +56,16 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
     k_rope_type::Type = T, head_dim_rope::Integer = 0, out_type::Type = T,
     causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), attention_chunk::Integer = 0,
     softmax_scale::Real = 0, softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false,
-    bias_before_softcap::Bool = false, hadamard_k::Bool = false, hadamard_v::Bool = false, num_threads::Integer = 0, julia_threads::Bool = false,
+    bias_before_softcap::Bool = false, hadamard_k::Bool = false, hadamard_v::Bool = false,
+    device_pointers::Bool = false, num_threads::Integer = 0, julia_threads::Bool = false,
     device::Union{Symbol,Int32} = :auto, device_index::Integer = 0, unknown...) where {T}
     isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
     flags = (deterministic ? Int32(0) : C.FA_FLAG_NONDETERMINISTIC) |
             (batch_invariant ? C.FA_FLAG_BATCH_INVARIANT : Int32(0)) |
             (bias_before_softcap ? C.FA_FLAG_BIAS_BEFORE_SOFTCAP : Int32(0)) |
             (hadamard_k ? C.FA_FLAG_HADAMARD_K : Int32(0)) |
-            (hadamard_v ? C.FA_FLAG_HADAMARD_V : Int32(0))
+            (hadamard_v ? C.FA_FLAG_HADAMARD_V : Int32(0)) |
+            (device_pointers ? C.FA_FLAG_DEVICE_POINTERS : Int32(0))
     threads = julia_threads && num_threads == 0 ? min(Threads.nthreads(), C.FA_MAX_THREADS) : num_threads
     return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
         dtype_q = dtype_of_type("T", T), dtype_kv = dtype_of_type("kv_type", kv_type),
@@ -100,6 +102,7 @@ of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). En
 | `num_threads` | 0 | 0: FA_NUM_THREADS, else all CPUs (with `julia_threads`: `Threads.nthreads()`) |
 | `julia_threads` | `false` | runs on Julia's threads rather than on the library's own |
 | `device`, `device_index` | `:auto`, 0 | `:cpu`, `:cuda` |
+| `device_pointers` | `false` | with `:cuda`: promises that the GPU may use all memory of a call, which costs less time on the host |
 
 Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`NoDevice`](@ref), [`OutOfMemory`](@ref).
 """

@@ -113,7 +113,7 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         (@test changed(LibFA.describe(Float32, 16; way...), plain, field))
     end
     for flag in ((deterministic = false,), (batch_invariant = true,), (bias_before_softcap = true,),
-        (hadamard_k = true,), (hadamard_v = true,))
+        (hadamard_k = true,), (hadamard_v = true,), (device_pointers = true,))
         @test changed(LibFA.describe(Float32, 16; flag...), plain, "flags")
     end
     plain = LibFA.defaults(C.fa_forward_args_init, C.fa_forward_args)

@@ -42,6 +42,7 @@ def append(
     rotary_tail: bool = False,
     hadamard_k: bool = False,
     hadamard_v: bool = False,
+    device_pointers: bool = False,
     positions: Array | None = None,
     q_positions: Array | None = None,
     slot_mapping: Array | None = None,
@@ -79,7 +80,7 @@ def append(
     positions, q_positions    rows of the tables, int32 or int64, shaped as slot_mapping; None: places in the sequence
     q, q_out            (batch, queries, heads, dim), and where the rotated ones are written: None: a new array; q itself may be
                         given
-    num_threads, parallel_for, stream    as those of attention()
+    device_pointers, num_threads, parallel_for, stream    as those of attention()
 
     Returns the rotated q, or None. Raises as attention() does.
     """
@@ -121,6 +122,7 @@ def append(
     flags |= capi.FA_APPEND_COMPUTE_SCALES if compute_scales else 0
     rotations = capi.FA_FLAG_HADAMARD_K if hadamard_k else 0
     rotations |= capi.FA_FLAG_HADAMARD_V if hadamard_v else 0
+    promises = capi.FA_FLAG_DEVICE_POINTERS if device_pointers else 0
     bound = scalars.integer(max_seqlen_new, "max_seqlen_new")
     if not -(2**63) <= bound < 2**63:
         raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
@@ -140,7 +142,7 @@ def append(
             0,
             0.0,
             0.0,
-            rotations,
+            rotations | promises,
             scalars.integer(num_threads, "num_threads"),
             *parallel_for,
             values[1] if values else capi.FA_DTYPE_DEFAULT,

@@ -107,6 +107,7 @@ def attention(
     batch_invariant: bool = False,
     hadamard_k: bool = False,
     hadamard_v: bool = False,
+    device_pointers: bool = False,
     layout: Layout = "bshd",
     out: Any = None,
     out_dtype: Dtype | None = None,
@@ -148,6 +149,8 @@ def attention(
     batch_invariant     a query's bits depend on its own row, keys and mask alone
     hadamard_k, hadamard_v    k, or v, is a cache that append() rotated by a Hadamard matrix under the same keyword: q is rotated
                         likewise, and the result back
+    device_pointers     True promises that the GPU may use all memory of the call, which then costs less time on the host; not for
+                        arrays of the CPU
     out, out_dtype      the array, or the type ("float16", a dtype of numpy or torch), of the result; None: a new array
                         of q's kind and type
     return_lse, lse     also the natural logarithm of each row's sum: float32 (batch, heads, queries), packed (heads, rows)
@@ -221,6 +224,7 @@ def attention(
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
         | (capi.FA_FLAG_HADAMARD_K if hadamard_k else 0)
         | (capi.FA_FLAG_HADAMARD_V if hadamard_v else 0)
+        | (capi.FA_FLAG_DEVICE_POINTERS if device_pointers else 0)
     )
     if window is not OPEN:
         window = scalars.pair(window, "window")

@@ -145,7 +145,8 @@ def backward(
             scalars.single(given.get("softcap", 0.0), "softcap"),
             (0 if given.get("deterministic", True) else capi.FA_FLAG_NONDETERMINISTIC)
             | (capi.FA_FLAG_BATCH_INVARIANT if given.get("batch_invariant") else 0)
-            | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if given.get("bias_before_softcap") else 0),
+            | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if given.get("bias_before_softcap") else 0)
+            | (capi.FA_FLAG_DEVICE_POINTERS if given.get("device_pointers") else 0),
             scalars.integer(given.get("num_threads", 0), "num_threads"),
             *given.get("parallel_for", (0, 0)),
         )

@@ -70,11 +70,12 @@ class LayoutOptions(Options, total=False):
 
 
 class LentOptions(TypedDict, total=False):
-    """Memory and threads that the caller lends."""
+    """Memory and threads that the caller lends, and the promise about the memory."""
 
     parallel_for: tuple[int, int]
     workspace: Array | None
     stream: int | None
+    device_pointers: bool
 
 
 class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, Rope, total=False):

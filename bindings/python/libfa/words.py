@@ -77,6 +77,7 @@ _FIELDS = {
     "FA_FLAG_BIAS_BEFORE_SOFTCAP": "bias_before_softcap=True",
     "FA_FLAG_HADAMARD_K": "hadamard_k=True",
     "FA_FLAG_HADAMARD_V": "hadamard_v=True",
+    "FA_FLAG_DEVICE_POINTERS": "device_pointers=True",
     "FA_MASK_NONE": "False",
     "FA_MASK_CAUSAL": "True",
     "FA_MASK_CAUSAL_TOP_LEFT": "'top_left'",

@@ -27,7 +27,7 @@ BY_OTHER_MEANS = {
     "dtype_k_rope": "k_rope's",
     "window_left": "window",
     "window_right": "window",
-    "flags": "deterministic, batch_invariant, bias_before_softcap, hadamard_k, hadamard_v",
+    "flags": "deterministic, batch_invariant, bias_before_softcap, hadamard_k, hadamard_v, device_pointers",
     "parallel_for_user": "parallel_for",
     "num_seqs": "the length of cu_seqlens",
     "workspace_size": "workspace",
@@ -77,7 +77,7 @@ def test_fields_of_appending():
 
 def test_flags():
     flags = {name for name in FA.constants if name.startswith("FA_FLAG_")}
-    bound = ("NONDETERMINISTIC", "BATCH_INVARIANT", "BIAS_BEFORE_SOFTCAP", "HADAMARD_K", "HADAMARD_V")
+    bound = ("NONDETERMINISTIC", "BATCH_INVARIANT", "BIAS_BEFORE_SOFTCAP", "HADAMARD_K", "HADAMARD_V", "DEVICE_POINTERS")
     assert flags == {f"FA_FLAG_{name}" for name in bound}, "bind the new flag"
 
 

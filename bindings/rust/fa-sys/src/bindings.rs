@@ -71,6 +71,8 @@ pub const FA_FLAG_BIAS_BEFORE_SOFTCAP: u32 = 4;
 pub const FA_FLAG_HADAMARD_K: u32 = 8;
 /// fa_append rotates v by a Hadamard matrix, fa_forward out back
 pub const FA_FLAG_HADAMARD_V: u32 = 16;
+/// every pointer of a call is one that the device may use; with FA_DEVICE_CUDA alone
+pub const FA_FLAG_DEVICE_POINTERS: u32 = 32;
 pub const FA_ACCUMULATE_DQ: u32 = 1;
 pub const FA_ACCUMULATE_DK: u32 = 2;
 pub const FA_ACCUMULATE_DV: u32 = 4;

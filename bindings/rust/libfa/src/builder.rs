@@ -138,6 +138,9 @@ impl OpBuilder {
         hadamard_k: FA_FLAG_HADAMARD_K;
         /// The same of values: `append` rotates them, and `forward` its results back.
         hadamard_v: FA_FLAG_HADAMARD_V;
+        /// Promises that the device may use every pointer of a call, which then asks the driver about none, as `fa.h` describes it.
+        /// For ops of [`Device::Cuda`] alone.
+        device_pointers: FA_FLAG_DEVICE_POINTERS;
     }
 
     /// Where the op runs; otherwise [`Device::Auto`].

@@ -86,6 +86,7 @@ fn every_field_of_fa_desc() {
         (&["flags"], |b| b.bias_before_softcap(true)),
         (&["flags"], |b| b.hadamard_k(true)),
         (&["flags"], |b| b.hadamard_v(true)),
+        (&["flags"], |b| b.device_pointers(true)),
         (&["num_threads"], |b| b.num_threads(3)),
     ];
     let mut reached = BTreeSet::from(["struct_size"].map(str::to_owned)); // fa_desc_init's
