@@ -52,6 +52,10 @@ std::string compare_one(const BackwardInstance &instance, const BackwardInstance
     const auto at = size_t(n);
     if (!wrong.empty() || !exact.written[size_t(i * t.shape()[1] + j)]) return;
     const double before = adds ? instance.before(output, n) : 0, want = exact.value[at] + before;
+    if ((exact.reached[at] || !std::isfinite(before)) && std::isfinite(t.get(i, j, k, l))) {
+      wrong = describe({output.name, i, j, k, l}, t.get(i, j, k, l), want, 0) + ": inputs of NaN or infinity reach it";
+      return;
+    }
     if (!std::isfinite(want) || std::abs(want) > largest(t.dtype()) || exact.floor[at] > most) return;
     const double got = t.get(i, j, k, l), error = std::abs(got - want);
     const double bound = exact.bound[at] + 4 * u32 * std::abs(exact.value[at]) + 2 * u32 * std::abs(before) +
@@ -88,7 +92,8 @@ ExpectedGradients::ExpectedGradients(const BackwardInstance &instance) {
     naive = reference::naive_gradients(desc, instance.call);
     return;
   }
-  const reference::Result forward = reference::attention(desc, instance.args), in_f32 = reference::naive(desc, instance.args);
+  const reference::Result forward = reference::attention(desc, instance.args),
+                          in_f32 = reference::naive(desc, instance.args);
   exact = reference::gradients(desc, instance.call, &forward);
   naive = reference::naive_gradients(desc, instance.call, &in_f32);
 }

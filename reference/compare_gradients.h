@@ -17,7 +17,7 @@ struct ExpectedGradients {
 };
 
 /// "" when all gradients of the instance are within both bounds, else the first error. Elements in which a pair with
-/// something not finite has a part may be anything.
+/// something not finite has a part may be anything, but no finite number where the formulas give none.
 std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors = nullptr);
 
 }  // namespace reference

@@ -31,6 +31,7 @@ Gradient empty_gradient(const fa_tensor &t) {
   g.written.assign(size_t(t.shape[0] * t.shape[1]), 0);
   g.value.assign(size_t(t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3]), 0);
   g.bound = g.floor = g.largest = g.lengths = g.value;
+  g.reached.assign(g.value.size(), 0);
   return g;
 }
 
@@ -66,6 +67,16 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
       lengths[d] += std::abs(factor);
     }
   }
+}
+
+/// Marks those of n neighbouring elements, the first of which is at, whose formulas add a term that is not finite.
+void mark_reached(Gradient *g, int64_t at, double term, const double *factors, int64_t n) {
+  for (int64_t d = 0; d < n; ++d)
+    if (!std::isfinite(term * factors[d])) g->reached[size_t(at + d)] = 1;
+}
+void mark_reached(Gradient *g, int64_t at, double term) {
+  const double one = 1;
+  mark_reached(g, at, term, &one, 1);
 }
 
 /// The loss of sums with terms below f16's normal numbers, relative to the largest (docs/precision.md, f).
@@ -188,7 +199,9 @@ class Pass {
     const double value = weight * Real(Real(r.dlse) - Real(r.delta));
     const double error = std::abs(value) * (2 * u32 * (std::abs(sink) + std::abs(r.lse)) + (count_sinks() + 32) * u32) +
                          weight * delta_error(r);
-    add<Real>(&g_.dsinks, repeated(g_.dsinks, h.s.index, h.head, 0, 0), {value, error, std::abs(value) * 8 * u32});
+    const int64_t at = repeated(g_.dsinks, h.s.index, h.head, 0, 0);
+    add<Real>(&g_.dsinks, at, {value, error, std::abs(value) * 8 * u32});
+    mark_reached(&g_.dsinks, at, value);
   }
 
   double count_sinks() const { return double(args_.q.shape[0] * args_.q.shape[1]); }
@@ -202,6 +215,7 @@ class Pass {
     const fa_dtype type = call_.q_type();
     Term weight{p, 0, 0}, of_x{dx, 0, 0}, of_y{dy, 0, 0};
     if (!is_finite(h, r, j, p, g)) {
+      if constexpr (std::is_same_v<Real, double>) mark_pair(h, r, j, p, dx, dy);
       weight.value = of_x.value = of_y.value = std::numeric_limits<double>::quiet_NaN();
     } else if constexpr (std::is_same_v<Real, double>) {
       errors(r, score, p, of_p, g, double(h.v_length[size_t(j)]), &weight, &of_x, &of_y);
@@ -222,6 +236,17 @@ class Pass {
     if (g_.dbias)
       add<Real>(&g_.dbias, repeated(g_.dbias, h.s.index, h.head, r.i, j),
                 with_terms(before ? of_y : of_x, terms_bias(h.s)));
+  }
+
+  /// The gradients that a pair with something not finite has a part in, where the formulas give no finite number.
+  void mark_pair(const Head<Real> &h, const Row &r, int64_t j, Real p, Real dx, Real dy) {
+    const int64_t dim = call_.dim(), q_row = h.s.q_row + r.i, k_row = h.s.k_row + j;
+    const bool before = call_.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+    const Real term = dy * h.scale;
+    if (g_.dq) mark_reached(&g_.dq, g_.dq.at(h.s.q_batch, q_row, h.head, 0), term, h.k.data() + j * dim, dim);
+    if (g_.dk) mark_reached(&g_.dk, g_.dk.at(h.s.k_batch, k_row, kv_, 0), term, h.q.data() + r.i * dim, dim);
+    if (g_.dv) mark_reached(&g_.dv, g_.dv.at(h.s.k_batch, k_row, kv_, 0), p, r.dout.data(), call_.dim_v());
+    if (g_.dbias) mark_reached(&g_.dbias, repeated(g_.dbias, h.s.index, h.head, r.i, j), before ? dy : dx);
   }
 
   /// Whether all that a pair is made of is, and each step of f32. Where one is not, all its gradients may be anything.

@@ -19,6 +19,7 @@ struct Gradient {
   std::vector<double> value;
 
   // In exact gradients alone.
+  std::vector<char> reached;  // an input of NaN or infinity, by the formulas: no finite result is right
   std::vector<double> bound;  // the error that docs/precision.md allows, but for the last rounding
   std::vector<double> floor;  // one rounding of each weight and of its gradient
 

@@ -118,7 +118,7 @@ TEST_P(BackwardProperty, RowsThatAreSaidToBeEmpty) {
 }
 
 /// NaN and infinities reach the gradients of the rows that attend them, and no others.
-// [F169]
+// [F164] [F165] [F166] [F169]
 TEST_P(BackwardProperty, NothingLeaks) {
   struct Plant {
     const char *what;
@@ -132,14 +132,17 @@ TEST_P(BackwardProperty, NothingLeaks) {
       {"NaN in out", [](const BackwardInstance &s) { s.out.set(0, 20, 1, 0, nan); }},
       {"NaN in lse", [](const BackwardInstance &s) { s.lse.set(1, 0, 12, 0, nan); }},
   };
-  for (const bool window : {false, true}) {
-    Case c = wide(70, 70);
-    c.mask = FA_MASK_CAUSAL;
-    if (window) c.window_left = 9;
-    for (const Plant &plant : plants) {
-      const BackwardInstance instance(c);
-      plant.set(instance);
-      expect_right(instance, plant.what);
+  // In one loop, and in two passes where a kernel has both.
+  for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}}) {
+    for (const bool window : {false, true}) {
+      Case c = wide(70, 70);
+      c.mask = FA_MASK_CAUSAL, c.flags = flags;
+      if (window) c.window_left = 9;
+      for (const Plant &plant : plants) {
+        const BackwardInstance instance(c);
+        plant.set(instance);
+        expect_right(instance, plant.what);
+      }
     }
   }
   // A mask, and a bias of -inf, in the middle of tiles.

@@ -354,6 +354,13 @@ CPU = [
         "const bool few = false;",
         r"^backward_extremes\.f32\.(avx2|generic)$",
     ),
+    Mutant(
+        "weights_without_nan",
+        "src/cpu/kernel/backward/p_ds.h",
+        "if (p.special()) weight_of = Simd::add(weight_of, Simd::sub(d, d));",
+        "",
+        GRADIENTS,
+    ),
     Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
     Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),
     Mutant(
