@@ -8,7 +8,6 @@
 
 #include "engine/target.h"
 #include "reference/compare_gradients.h"
-#include "reference/gpu.h"
 #include "reference/number.h"
 #include "reference/run.h"
 
@@ -34,11 +33,6 @@ void fill_row(const Tensor &tensor, int64_t j, double x) {
 
 class BackwardExtremes : public EngineTest {
  protected:
-  void SetUp() override {
-    EngineTest::SetUp();
-    if (!kernel.empty() && is_gpu(kernel)) GTEST_SKIP() << "a suite of CPUs";
-  }
-
   /// One head; all but its inputs is f32.
   Case of_size(int64_t sq, int64_t sk, int64_t d = 24) const {
     Case c = typed(Case{});

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "engine/target.h"
-#include "reference/gpu.h"
 #include "reference/run.h"
 
 namespace test {
@@ -13,11 +12,6 @@ namespace {
 
 class NearZero : public EngineTest {
  protected:
-  void SetUp() override {
-    EngineTest::SetUp();
-    if (!kernel.empty() && is_gpu(kernel)) GTEST_SKIP() << "a suite of CPUs";
-  }
-
   /// Only dot products of bf16 take such numbers for 0: elsewhere a bound has no room for it.
   bool flushes() const { return is_of_bf16_alone(GetParam().arch); }
 };
