@@ -27,14 +27,12 @@ bool check_combinations(const Attention &attention, const fa_forward_args &args)
   }
   if (args.block_table.data && args.kv_batch_idx) {
     return refuse(
-        "args.block_table with args.kv_batch_idx: the table's rows already choose the pages; permute them "
-        "instead");
+        "args.block_table with args.kv_batch_idx: the table's rows already choose the pages; permute them instead");
   }
   if (args.tree_mask.data && attention.mask == FA_MASK_NONE) {
     return refuse(
         "args.tree_mask with desc.mask FA_MASK_NONE: a tree takes the place of the causal rule; expected "
-        "FA_MASK_CAUSAL or "
-        "FA_MASK_CAUSAL_TOP_LEFT");
+        "FA_MASK_CAUSAL or FA_MASK_CAUSAL_TOP_LEFT");
   }
   if (args.k_rope.data && attention.head_dim_rope == 0) {
     return refuse(
@@ -83,25 +81,25 @@ bool check_rotation(const ForwardCall &call, Purpose purpose) {
       ll{begin}, ll{begin + a.head_dim_v - 1}, ll{a.hadamard_k}, ll{a.hadamard_v});
 }
 
-bool read_numbers(const fa_forward_args &args, ForwardCall *problem) {
-  problem->num_splits = args.num_splits;
-  problem->stream = args.stream;
+bool read_numbers(const fa_forward_args &args, ForwardCall *call) {
+  call->num_splits = args.num_splits;
+  call->stream = args.stream;
   return check_numbers(args) &&
          in_range("args.num_splits", args.num_splits, 0, FA_MAX_SPLITS, "0 lets the kernel choose");
 }
 
 }  // namespace
 
-bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *problem) {
+bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *call) {
   if (!args) return refuse("args is NULL; expected an fa_forward_args set by fa_forward_args_init");
   fa_forward_args storage;
   const fa_forward_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
-  problem->attention = &attention;
-  return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
-         read_tensors(attention, *a, purpose, problem) && check_rope(*problem, purpose) &&
-         check_rotation(*problem, purpose) && read_factors(*a, purpose, problem) &&
-         (purpose == Purpose::size || (read_workspace(*a, problem) && check_overlap(*a, *problem)));
+  call->attention = &attention;
+  return check_combinations(attention, *a) && read_numbers(*a, call) && read_arrays(*a, call) &&
+         read_tensors(attention, *a, purpose, call) && check_rope(*call, purpose) && check_rotation(*call, purpose) &&
+         read_factors(*a, purpose, call) &&
+         (purpose == Purpose::size || (read_workspace(*a, call) && check_overlap(*a, *call)));
 }
 
 }  // namespace fa::api

@@ -37,8 +37,8 @@ constexpr Gradient gradients[] = {{FA_ACCUMULATE_DQ, "FA_ACCUMULATE_DQ", "args.d
 bool check_combinations(const fa_backward_args &args) {
   if (args.block_table.data) {
     return refuse(
-        "args.block_table is given, but fa_backward does not support pages; expected k and v as one "
-        "tensor, packed (cu_seqlens_k) or padded (seqused_k)");
+        "args.block_table is given, but fa_backward does not support pages; expected k and v as one tensor, packed "
+        "(cu_seqlens_k) or padded (seqused_k)");
   }
   if (args.dbias.data && !args.bias.data) {
     return refuse("args.dbias without args.bias; expected the bias that the scores had: zeros where there was none");
@@ -101,8 +101,7 @@ bool check_delta(const BackwardCall &call) {
   if (call.out || call.delta || !call.dout) return true;
   return refuse(
       "args.out.data is NULL, and so is args.delta.data; expected out as fa_forward wrote it, or delta, the dot "
-      "product "
-      "of dout and out of each row");
+      "product of dout and out of each row");
 }
 
 }  // namespace

@@ -62,21 +62,18 @@ bool check_computed(const Quantised &q, const Factor &scale, const Factor &zero)
   if (!scale.given.data)
     return refuse(
         "%s.data is NULL, but args.flags has FA_APPEND_COMPUTE_SCALES and %s is of %s; expected a tensor for the "
-        "scales, "
-        "with the dimensions of %s, the last one the groups of channels",
+        "scales, with the dimensions of %s, the last one the groups of channels",
         scale.name, q.name, type, q.name);
   const bool has_zero = is_unsigned(q.dtype);
   if (has_zero && !zero.given.data)
     return refuse(
         "%s.data is NULL, but args.flags has FA_APPEND_COMPUTE_SCALES and %s is of %s; expected a tensor for the "
-        "zeros, "
-        "shaped as %s",
+        "zeros, shaped as %s",
         zero.name, q.name, type, scale.name);
   if (!has_zero && zero.given.data)
     return refuse(
         "%s is given, but args.flags has FA_APPEND_COMPUTE_SCALES and %s is of %s, whose computed scales are "
-        "symmetric; "
-        "expected none, or FA_U4",
+        "symmetric; expected none, or FA_U4",
         zero.name, q.name, type);
   if (!has_zero || zero.given.shape[3] == scale.given.shape[3]) return true;
   return refuse("%s.shape[3] is %lld; expected %lld, as %s, with which it is computed", zero.name,
@@ -110,8 +107,7 @@ bool read_factors(const fa_append_args &args, Purpose purpose, AppendCall *call)
   if (call->computes_scales && !is_quantised(a.kv_dtype) && !(has_v && is_quantised(a.v_dtype)))
     return refuse(
         "args.flags has FA_APPEND_COMPUTE_SCALES, but the cache is of %s, which is not quantised; expected no such "
-        "flag, "
-        "or FA_I8, FA_E4M3, FA_E5M2, FA_I4, FA_U4, FA_Q8_0 or FA_Q4_0 (desc.dtype_kv, desc.dtype_v)",
+        "flag, or FA_I8, FA_E4M3, FA_E5M2, FA_I4, FA_U4, FA_Q8_0 or FA_Q4_0 (desc.dtype_kv, desc.dtype_v)",
         dtype_name(a.kv_dtype));
   if (!read_all(k, v, args, &call->channels)) return false;
   const Factor k_scale = {"args.k_scale", args.k_scale}, v_scale = {"args.v_scale", args.v_scale};

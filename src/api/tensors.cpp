@@ -61,18 +61,18 @@ template <class Args, class Call>
 class Reader {
  public:
   Reader(const Attention &attention, const Args &args, Purpose purpose, Call *call)
-      : a_(attention), args_(args), purpose_(purpose), p_(*call) {}
+      : a_(attention), args_(args), purpose_(purpose), call_(*call) {}
 
   [[gnu::always_inline]] bool read(const TensorFieldOf<Args, Call> &t) {
     const fa_tensor &given = args_.*t.given;
     const bool required = t.presence == Presence::required;
     const Use use = {.written = t.access == Access::written, .data = !required || purpose_ == Purpose::run};
     if (!required && !given.data) return true;
-    return read_tensor(t.name, given, use, types(t.type), shape(t.shape), &(p_.*t.view)) && derive(t.shape);
+    return read_tensor(t.name, given, use, types(t.type), shape(t.shape), &(call_.*t.view)) && derive(t.shape);
   }
 
  private:
-  [[gnu::always_inline]] Types types(TypeRule rule) const { return types_of(rule, a_, p_.bias.dtype); }
+  [[gnu::always_inline]] Types types(TypeRule rule) const { return types_of(rule, a_, call_.bias.dtype); }
 
   [[gnu::always_inline]] Shape shape(ShapeRule rule) const {
     const int64_t (&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
@@ -80,7 +80,7 @@ class Reader {
       case ShapeRule::queries:
         return {batch(), any("queries"), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
       case ShapeRule::pages:
-        return {exactly(p_.batch, "sequences"), any("pages of a sequence"), one, one};
+        return {exactly(call_.batch, "sequences"), any("pages of a sequence"), one, one};
       case ShapeRule::keys:
         return {batch_k(), rows_k(), any("heads"), exactly(a_.head_dim_k(), name_of_dim_k(a_))};
       case ShapeRule::values:
@@ -108,21 +108,22 @@ class Reader {
       case ShapeRule::row_sums:
         return {exactly(q[0], "sequences, as q"), exactly(q[2], "heads of q"), exactly(q[1], "queries, as q"), one};
       case ShapeRule::scores:
-        return {repeatable(p_.batch, p_.batch, "sequences"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
-                repeatable(p_.max_seqlen_q, std::max(p_.rows_q, args_.max_seqlen_q),
+        return {repeatable(call_.batch, call_.batch, "sequences"),
+                repeatable(call_.heads_q, call_.heads_q, "heads of q"),
+                repeatable(call_.max_seqlen_q, std::max(call_.rows_q, args_.max_seqlen_q),
                            "queries of the longest sequence: max_seqlen_q, else all rows of q"),
-                repeatable(p_.max_seqlen_k, std::max(p_.rows_k, args_.max_seqlen_k),
+                repeatable(call_.max_seqlen_k, std::max(call_.rows_k, args_.max_seqlen_k),
                            "keys of the longest sequence: max_seqlen_k, else all rows of k")};
       case ShapeRule::row_mask:
-        return {repeatable(p_.batch, p_.batch, "sequences"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
-                exactly(q[1], "queries, as q"), one};
+        return {repeatable(call_.batch, call_.batch, "sequences"),
+                repeatable(call_.heads_q, call_.heads_q, "heads of q"), exactly(q[1], "queries, as q"), one};
       case ShapeRule::tree_rows:
-        return {repeatable(q[0], q[0], "sequences, as q"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
+        return {repeatable(q[0], q[0], "sequences, as q"), repeatable(call_.heads_q, call_.heads_q, "heads of q"),
                 exactly(q[1], "queries, as q"), tree_words()};
       case ShapeRule::tree_places:
         return {repeatable(q[0], q[0], "sequences, as q"), exactly(q[1], "queries, as q"), one, one};
       case ShapeRule::heads:
-        return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
+        return {repeatable(call_.batch, call_.batch, "sequences"), exactly(call_.heads_q, "heads of q"), one, one};
       case ShapeRule::new_keys:  // these are fa_append's: append_tensors.cpp
       case ShapeRule::new_values:
       case ShapeRule::new_rope_keys:
@@ -147,7 +148,7 @@ class Reader {
     if (paged()) return any("pages");
     if (args_.cu_seqlens_k) return exactly(1, "cu_seqlens_k packs all sequences into one");
     if (args_.kv_batch_idx) return any("rows of the cache");
-    return exactly(p_.batch, args_.cu_seqlens_q ? "num_seqs" : "sequences of q");
+    return exactly(call_.batch, args_.cu_seqlens_q ? "num_seqs" : "sequences of q");
   }
 
   /// The shape of scales and zeros.
@@ -159,7 +160,7 @@ class Reader {
   /// The words of a query's row in tree_mask: a bit for each query of the longest sequence.
   Dim tree_words() const {
     const auto words = [](int64_t tokens) { return (tokens + 31) / 32; };
-    return {words(p_.max_seqlen_q), std::max<int64_t>(1, words(std::max(p_.rows_q, args_.max_seqlen_q))),
+    return {words(call_.max_seqlen_q), std::max<int64_t>(1, words(std::max(call_.rows_q, args_.max_seqlen_q))),
             "words of 32 bits, one for each query of the longest sequence: max_seqlen_q, else all rows of q"};
   }
 
@@ -170,40 +171,42 @@ class Reader {
   /// Values derived from a tensor whose shape is legal.
   [[gnu::always_inline]] bool derive(ShapeRule shape) {
     if (shape == ShapeRule::queries) {
-      p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
-      p_.rows_q = args_.q.shape[1];
-      p_.heads_q = args_.q.shape[2];
+      call_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
+      call_.rows_q = args_.q.shape[1];
+      call_.heads_q = args_.q.shape[2];
     } else if (shape == ShapeRule::keys) {
-      p_.batch_k = args_.k.shape[0];
-      p_.heads_kv = args_.k.shape[2];
+      call_.batch_k = args_.k.shape[0];
+      call_.heads_kv = args_.k.shape[2];
     } else if (shape == ShapeRule::values) {
-      return derive_rows_k() && check_heads(p_) && derive_bounds();
+      return derive_rows_k() && check_heads(call_) && derive_bounds();
     }
     return true;
   }
 
   /// The rows of k that a sequence may have, and the number of them that a page holds.
   bool derive_rows_k() {
-    p_.rows_k = args_.k.shape[1];
+    call_.rows_k = args_.k.shape[1];
     if (!paged()) return true;
-    p_.page_size = args_.k.shape[1];
-    p_.rows_k = args_.block_table.shape[1] * p_.page_size;
-    return in_range("args.block_table.shape[1] x args.k.shape[1]", p_.rows_k, 0, max_length,
+    call_.page_size = args_.k.shape[1];
+    call_.rows_k = args_.block_table.shape[1] * call_.page_size;
+    return in_range("args.block_table.shape[1] x args.k.shape[1]", call_.rows_k, 0, max_length,
                     "keys of a sequence: pages x rows of a page");
   }
 
   bool derive_bounds() {
-    const bool any = p_.batch > 0;
+    const bool any = call_.batch > 0;
     const bool fixed_q = any && !args_.cu_seqlens_q && !args_.seqused_q;
     const bool fixed_k = any && !args_.cu_seqlens_k && !args_.seqused_k && !args_.leftpad_k;
-    return read_bound({"max_seqlen_q", "q", "seqused_q", args_.max_seqlen_q, p_.rows_q, fixed_q}, &p_.max_seqlen_q) &&
-           read_bound({"max_seqlen_k", "k", "seqused_k", args_.max_seqlen_k, p_.rows_k, fixed_k}, &p_.max_seqlen_k);
+    return read_bound({"max_seqlen_q", "q", "seqused_q", args_.max_seqlen_q, call_.rows_q, fixed_q},
+                      &call_.max_seqlen_q) &&
+           read_bound({"max_seqlen_k", "k", "seqused_k", args_.max_seqlen_k, call_.rows_k, fixed_k},
+                      &call_.max_seqlen_k);
   }
 
   const Attention &a_;
   const Args &args_;
   Purpose purpose_;
-  Call &p_;
+  Call &call_;
 };
 
 }  // namespace

@@ -87,20 +87,20 @@ class InDefaultState {
   CallerState &state_;
 };
 
-/// The host's while this lives.
-class InHostsState {
+/// The caller's environment while this lives.
+class InCallersState {
  public:
-  explicit InHostsState(CallerState &state) : state_(state) {
+  explicit InCallersState(CallerState &state) : state_(state) {
     restore(state.floats);
     errno = state.error;
   }
-  ~InHostsState() {
+  ~InCallersState() {
     state_.error = errno;
     state_.floats = environment();
     set_default(state_.floats);
   }
-  InHostsState(const InHostsState &) = delete;
-  InHostsState &operator=(const InHostsState &) = delete;
+  InCallersState(const InCallersState &) = delete;
+  InCallersState &operator=(const InCallersState &) = delete;
 
  private:
   CallerState &state_;
@@ -115,7 +115,7 @@ void call_in_default_state(void (*body)(void *ctx, CallerState &state), void *ct
 }
 
 void call_in_caller_state(CallerState &state, void (*body)(void *ctx), void *ctx) {
-  const InHostsState in(state);
+  const InCallersState in(state);
   body(ctx);
 }
 

@@ -13,7 +13,7 @@ TREES = [
         "false && attention.mask",
         ARGUMENTS,
     ),
-    Mutant("words_of_all_rows", "src/api/tensors.cpp", "{words(p_.max_seqlen_q),", "{words(p_.rows_q),", ARGUMENTS),
+    Mutant("words_of_all_rows", "src/api/tensors.cpp", "{words(call_.max_seqlen_q),", "{words(call_.rows_q),", ARGUMENTS),
     Mutant("tree_first_word", "src/cpu/tree.h", "token / 32 * keys.word_step)", "0 * keys.word_step)", ENGINE),
     Mutant(
         "tree_bits_past_the_last",
