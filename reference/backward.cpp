@@ -52,7 +52,7 @@ BackwardInstance::BackwardInstance(const Case &given, Guard guard) : Instance(wi
 
 /// out and lse, and the gradients of both. Rows that are no outputs, or have no keys left, hold NaN.
 void BackwardInstance::make_results(Guard guard) {
-  const reference::Result exact = reference::attention(desc, args);
+  const Result exact = attention(desc, args);
   dout = Tensor(out.shape(), either(c.dout, c.out_type()), c.dout_layout, guard);
   if (c.dlse) dlse = Tensor(lse.shape(), FA_F32, c.out_layout, guard);
   if (c.delta) delta = Tensor(lse.shape(), FA_F32, c.out_layout, guard);
@@ -139,7 +139,7 @@ std::vector<char> BackwardInstance::rows_of(const Output &output) const {
   const bool of_keys = output.letter == 'k' || output.letter == 'v';
   std::vector<char> rows(size_t(shape[0] * shape[1]), !of_keys);
   if (!of_keys) return rows;
-  for (const reference::Sequence &s : reference::Call(desc, args).sequences)
+  for (const Sequence &s : Call(desc, args).sequences)
     for (int64_t j = 0; j < s.keys; ++j) rows[size_t(s.k_batch * shape[1] + s.k_row + j)] = 1;
   return rows;
 }

@@ -30,7 +30,7 @@ Elements::Factors factors(const fa_tensor &t, int64_t i, int64_t j, int64_t k, i
 double repeated(const fa_tensor &t, fa_dtype type_if_default, int64_t i, int64_t j, int64_t k, int64_t l) {
   const fa_dtype dtype = t.dtype ? t.dtype : type_if_default;
   const auto index = [&](int dimension, int64_t at) { return t.shape[dimension] == 1 ? 0 : at; };
-  return reference::load(element(t, dtype, index(0, i), index(1, j), index(2, k), index(3, l)), dtype);
+  return load(element(t, dtype, index(0, i), index(1, j), index(2, k), index(3, l)), dtype);
 }
 
 int64_t floor_divide(int64_t a, int64_t b) {
@@ -103,8 +103,7 @@ Call::CacheRow Call::cache_row(const Sequence &s, int64_t j) const {
   const int64_t token = s.k_row + j;
   if (!args.block_table.data) return {s.k_batch, token};
   const int64_t page_size = args.k.shape[1];
-  const auto page =
-      int64_t(reference::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
+  const auto page = int64_t(load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
   return {page, token % page_size};
 }
 

@@ -44,7 +44,7 @@ double rotated_result(const Case &c) {
 }
 
 /// The error of a score that is summed in f32 from exact products, and of the softcap's tanh.
-double score_error(const Case &c, const reference::Result &r, int64_t at) {
+double score_error(const Case &c, const Result &r, int64_t at) {
   const double each = (double(c.d) + 16 + dequantised(c.kv_type())) * u32 + rotated_query(c);
   return each * r.score[size_t(at)] + r.lost[size_t(at)] + 8 * u32 * c.softcap;
 }
@@ -62,7 +62,7 @@ double flushed_value(const Case &c) {
 
 }  // namespace
 
-double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t d) {
+double out_bound(const Case &c, const Result &r, int64_t at, int64_t d) {
   const size_t element = size_t(at * r.dim + d);
   const double moved = 2 * score_error(c, r, at), furthest = 2 * r.largest_v[element];
   // Weights that may be off by more than their own size: any mean of the values is possible.
@@ -75,14 +75,14 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
          unit_roundoff(c.out_type()) * std::abs(r.out[element]) + smallest(c.out_type()) + underflow;
 }
 
-double lse_bound(const Case &c, const reference::Result &r, int64_t at) {
+double lse_bound(const Case &c, const Result &r, int64_t at) {
   return score_error(c, r, at) + (r.keys[size_t(at)] + 32) * u32 + operand_roundoff(c.q) / 16 +
          2 * u32 * std::abs(r.lse[size_t(at)]);
 }
 
 std::string compare(const Instance &instance, const Expected &expected, Errors *errors) {
   const Case &c = instance.c;
-  const reference::Result &r = expected.exact;
+  const Result &r = expected.exact;
   Errors e;
   std::string worst;
   double floor = 0;

@@ -20,7 +20,7 @@ constexpr double of_naive = 1.5, of_naive_chained = 2;
 /// between the two passes.
 constexpr int64_t few = 16;
 
-const reference::Gradient &gradient_of(const reference::Gradients &g, char letter) {
+const Gradient &gradient_of(const Gradients &g, char letter) {
   return letter == 'q' ? g.dq : letter == 'k' ? g.dk : letter == 'v' ? g.dv : letter == 'b' ? g.dbias : g.dsinks;
 }
 
@@ -37,13 +37,13 @@ std::string describe(const Place &p, double got, double want, double bound) {
 }
 
 /// One gradient.
-std::string compare_one(const BackwardInstance &instance, const BackwardInstance::Output &output,
-                        const reference::Gradient &exact, const reference::Gradient &naive, Errors *total) {
+std::string compare_one(const BackwardInstance &instance, const BackwardInstance::Output &output, const Gradient &exact,
+                        const Gradient &naive, Errors *total) {
   const Tensor &t = *output.tensor;
   const double rounding = unit_roundoff(t.dtype());
   const bool adds = instance.adds_to(output);
   // A sum, before it is scaled, may have steps that f32 does not hold: floor is no less than a rounding of each term.
-  const double scale = reference::Call(instance.desc, instance.args).scale();
+  const double scale = Call(instance.desc, instance.args).scale();
   const double most = FLT_MAX * unit_roundoff(instance.c.q) * std::min(1.0, std::abs(scale));
   const double of_luck = instance.c.chained && int64_t(exact.value.size()) < few ? unit_roundoff(instance.c.q) : 0;
   double worst_error = 0, naive_error = 0, floor = 0;
@@ -88,14 +88,13 @@ std::string compare_one(const BackwardInstance &instance, const BackwardInstance
 ExpectedGradients::ExpectedGradients(const BackwardInstance &instance) {
   const fa_desc &desc = instance.desc;
   if (!instance.c.chained) {
-    exact = reference::gradients(desc, instance.call);
-    naive = reference::naive_gradients(desc, instance.call);
+    exact = gradients(desc, instance.call);
+    naive = naive_gradients(desc, instance.call);
     return;
   }
-  const reference::Result forward = reference::attention(desc, instance.args),
-                          in_f32 = reference::naive(desc, instance.args);
-  exact = reference::gradients(desc, instance.call, &forward);
-  naive = reference::naive_gradients(desc, instance.call, &in_f32);
+  const Result forward = attention(desc, instance.args), in_f32 = reference::naive(desc, instance.args);
+  exact = gradients(desc, instance.call, &forward);
+  naive = naive_gradients(desc, instance.call, &in_f32);
 }
 
 std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors) {

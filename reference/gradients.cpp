@@ -21,7 +21,7 @@ fa_dtype type_of(const fa_tensor &t, fa_dtype usual) {
 double read(const fa_tensor &t, fa_dtype usual, int64_t i, int64_t j, int64_t k, int64_t l) {
   const fa_dtype dtype = type_of(t, usual);
   const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
-  return reference::load(static_cast<const char *>(t.data) + offset * reference::dtype_bytes(dtype), dtype);
+  return load(static_cast<const char *>(t.data) + offset * dtype_bytes(dtype), dtype);
 }
 
 Gradient empty_gradient(const fa_tensor &t) {
@@ -153,7 +153,7 @@ class Pass {
     }
     row.operand = row.dout;
     if constexpr (std::is_same_v<Real, float>)
-      for (float &x : row.operand) x = reference::operand_of(call_.q_type(), x);
+      for (float &x : row.operand) x = operand_of(call_.q_type(), x);
     row.length = length(row.dout.data(), call_.dim_v());
     if (args_.delta.data) {
       row.delta = read(args_.delta, FA_F32, b, h.head, r, 0);
@@ -173,7 +173,7 @@ class Pass {
                      8 * u32 * double(call_.desc.softcap);
     row->lse_error = e + (keys + 32) * u32 + rounded / 16;
     row->out_error = (std::expm1(2 * std::min(e, 0.5)) + (keys + 32) * u32 + 3 * rounded) * longest_v_ +
-                     reference::unit_roundoff(call_.out_type()) * row->out_length;
+                     unit_roundoff(call_.out_type()) * row->out_length;
   }
 
   /// The error of delta, whose products are summed in f32.
@@ -220,8 +220,8 @@ class Pass {
     } else if constexpr (std::is_same_v<Real, double>) {
       errors(r, score, p, of_p, g, double(h.v_length[size_t(j)]), &weight, &of_x, &of_y);
     } else {
-      weight.value = reference::operand_of(type, p);
-      of_y.value = reference::operand_of(type, dy);
+      weight.value = operand_of(type, p);
+      of_y.value = operand_of(type, dy);
     }
     const bool before = call_.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
     const auto with_terms = [](Term t, double n) {
@@ -267,7 +267,7 @@ class Pass {
 
   /// The rounding of dout to q's type, where dout is more exact.
   double dout_rounding(double rounded) const {
-    return reference::unit_roundoff(type_of(args_.dout, call_.out_type())) < rounded ? rounded : 0;
+    return unit_roundoff(type_of(args_.dout, call_.out_type())) < rounded ? rounded : 0;
   }
 
   /// docs/precision.md, "Gradients".
@@ -285,7 +285,7 @@ class Pass {
                         lost_of_g(r, v_length) + delta_error(r);
     const double underflow = 0x1p-124 * (1 + std::abs(g));
     weight->error = of_weight + most * (rounded + dout_rounding(rounded)) + 0x1p-124;
-    weight->rounding = p * (reference::unit_roundoff(type) + 4 * u32 + score_rounding(r, score));
+    weight->rounding = p * (unit_roundoff(type) + 4 * u32 + score_rounding(r, score));
     of_x->error = (of_weight + most * rounded) * std::abs(g) + (most + of_weight) * of_g + underflow;
     of_x->rounding = weight->rounding * std::abs(g) + p * (of_g - r.length * r.out_error);
     const double of_slope = cap > 0 ? 16 * u32 + 2 * of_score / cap : 0;
@@ -354,7 +354,7 @@ Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args, con
   Gradients g = evaluate<float>(desc, args, forward);
   const fa_dtype kv = desc.dtype_kv ? desc.dtype_kv : desc.dtype_q;
   const auto round = [](Gradient *gradient, fa_dtype type) {
-    for (double &x : gradient->value) x = reference::round_to(type, float(x));
+    for (double &x : gradient->value) x = round_to(type, float(x));
   };
   round(&g.dq, type_of(args.dq, desc.dtype_q));
   round(&g.dk, type_of(args.dk, kv));

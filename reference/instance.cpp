@@ -261,10 +261,10 @@ void Instance::bind() {
 }
 
 void Instance::poison_unused() const {
-  const reference::Call call(desc, args);
+  const Call call(desc, args);
   std::vector<char> live_q(size_t(q.shape()[0] * q.shape()[1])), live_k(size_t(k.shape()[0] * k.shape()[1]));
   std::vector<char> live_table(size_t(block_table.shape()[0] * block_table.shape()[1]));
-  for (const reference::Sequence &s : call.sequences) {
+  for (const Sequence &s : call.sequences) {
     for (int64_t i = 0; i < s.queries; ++i) live_q[size_t(s.q_batch * q.shape()[1] + s.q_row + i)] = 1;
     for (int64_t j = 0; j < s.keys; ++j) {
       int64_t batch = s.k_batch, row = s.k_row + j;
@@ -343,7 +343,7 @@ void Instance::clear_outputs() const {
 
 std::vector<char> Instance::written_rows() const {
   std::vector<char> written(size_t(out.shape()[0] * out.shape()[1]));
-  for (const reference::Sequence &s : reference::Call(desc, args).sequences)
+  for (const Sequence &s : Call(desc, args).sequences)
     for (int64_t i = 0; i < s.queries; ++i) written[size_t(s.q_batch * out.shape()[1] + s.q_row + i)] = 1;
   return written;
 }

@@ -193,7 +193,7 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
   for (int64_t j = 0; j < h.s.keys; ++j) {
     if (x[size_t(j)] == minus_infinity) continue;
     attended.keys.push_back(j);
-    attended.p.push_back(reference::round_to(h.call.q_type(), weights[size_t(j)] / l));
+    attended.p.push_back(round_to(h.call.q_type(), weights[size_t(j)] / l));
   }
   using L = Lanes<float>;
   std::vector<float> out(size_t(r->dim), 0.0f);
@@ -211,7 +211,7 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
     for (size_t a = 0; a < attended.keys.size(); ++a)
       out[size_t(d)] += attended.p[a] * h.v[size_t(attended.keys[a] * r->dim + d)];
   rotate(out.data(), r->dim, hadamard_block_of_v(h.call.desc));
-  for (d = 0; d < r->dim; ++d) r->out[size_t(at * r->dim + d)] = reference::round_to(h.call.out_type(), out[size_t(d)]);
+  for (d = 0; d < r->dim; ++d) r->out[size_t(at * r->dim + d)] = round_to(h.call.out_type(), out[size_t(d)]);
 }
 
 template <class Real, class EachRow>
