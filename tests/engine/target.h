@@ -45,7 +45,7 @@ constexpr bool shard_has(uint64_t target, uint64_t number, uint64_t shards) {
   return (number + target) % shards == 0;
 }
 
-/// Runs a test on one target, or skips it with the reason where this machine or kernel does not support it.
+/// Runs a test on one target, or skips it with the reason where this machine has no such CPU or GPU.
 class EngineTest : public testing::TestWithParam<Target> {
  protected:
   void SetUp() override;
