@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, ov
 import jax
 
 from . import capi, jax_arrays, jax_calls, jax_checks, jax_sharding, scalars
-from .options import Array, Causal, Options
+from .options import Array, Causal, Options, unexpected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,7 +62,7 @@ def attention(
     """
     for name in arrays:
         if name not in jax_arrays.TENSORS and name not in jax_arrays.INTS:
-            raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+            raise unexpected(name)
     given = {"q": q, "k": k, "v": v, **arrays}
     read = {name: jax_arrays.read(x, name) for name, x in given.items() if x is not None or name in "qkv"}
     flags = (

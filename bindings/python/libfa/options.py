@@ -88,6 +88,12 @@ class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, Rope, total=False
     lse: Array | None
 
 
+def unexpected(name: str) -> TypeError:
+    """The error of an attention() with gradients at a keyword that it does not have."""
+    elsewhere = "; libfa.attention has it, without gradients" if name in {*MemoryOptions.__annotations__, "out"} else ""
+    return TypeError(f"attention() got an unexpected keyword argument {name!r}{elsewhere}")
+
+
 class GradientOptions(CommonOptions, LentOptions, total=False):
     """The keywords of libfa.backward that attention() has as well."""
 

@@ -23,7 +23,7 @@ from . import (
     torch_vmap,  # noqa: F401  (registers)
 )
 from .errors import Error, InvalidArgument, renamed
-from .options import LayoutOptions
+from .options import LayoutOptions, unexpected
 from .torch_operators import TENSORS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
     """attention(), whatever autocast says."""
     for name in keywords:
         if name not in _KEYWORDS:
-            raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+            raise unexpected(name)
     if _eager(q, k, v, keywords):
         return _attention(q, k, v, **keywords)
     if not torch.compiler.is_compiling():

@@ -64,6 +64,12 @@ def test_numbers_of_torch(function):
         function(q, k, v, windows=1)
 
 
+@pytest.mark.parametrize("name", ["hadamard_k", "k_scale", "tree_mask", "out", "stream"])
+def test_keywords_without_gradients_are_those_of_libfa_attention(name):
+    with pytest.raises(TypeError, match=f"keyword argument '{name}'; libfa.attention has it, without gradients"):
+        libfa.torch.attention(*tensors(), layout="bhsd", **{name: None})
+
+
 class Recorded(TorchDispatchMode):
     def __init__(self):
         super().__init__()
