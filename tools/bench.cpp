@@ -24,6 +24,7 @@ struct BenchOptions {
   std::vector<std::string> shapes, dtypes, dtypes_kv;
   std::string sweep, kernel, json, plot, roofline, compare, measured;
   bool causal = false, backward = false, nondeterministic = false, append = false, cold = false;
+  bool hadamard_k = false, hadamard_v = false;
   int32_t threads = 0;
   int64_t merge = 0;
   MeasureOptions measure;
@@ -69,6 +70,8 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
         c.backward = options.backward;
         c.nondeterministic = options.nondeterministic;
         c.append = options.append;
+        c.hadamard_k = options.hadamard_k;
+        c.hadamard_v = options.hadamard_v;
         c.cold = options.cold;
         c.merge = static_cast<int32_t>(options.merge);
         c.threads = options.threads;
@@ -128,6 +131,8 @@ void check_usage(const BenchOptions &options) {
     bad_input("--append goes with no --merge, --causal, --backward or --nondeterministic: these are of other calls");
   if (options.merge && !options.dtypes_kv.empty())
     bad_input("--merge goes with no --dtype-kv: it reads results, of the types of --dtype, and no keys or values");
+  if ((options.hadamard_k || options.hadamard_v) && (options.merge || options.backward))
+    bad_input("--hadamard-k and --hadamard-v go with no --merge or --backward: they are of calls on caches");
   check_outputs_are_no_inputs({&options.plot, &options.roofline}, {&options.compare, &options.measured});
   const std::pair<const char *, const std::string *> outputs[] = {
       {"--json", &options.json}, {"--plot", &options.plot}, {"--roofline", &options.roofline}};
@@ -186,6 +191,9 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->choices("--dtype", b->dtypes, compute_dtypes(), "TYPES", "of f32,f16,bf16; default: all three");
   o->choices("--dtype-kv", b->dtypes_kv, storage_dtypes(), "TYPES",
              "of k and v: i8,e4m3,e5m2,i4,u4,q8_0,q4_0 too; default: --dtype's");
+  // One text: one entry of the help.
+  for (const auto &[name, flag] : {std::pair("--hadamard-k", &b->hadamard_k), {"--hadamard-v", &b->hadamard_v}})
+    o->flag(name, *flag, "k, v rotated, as `fa append` does it");
   o->flag("--causal", b->causal, "with a causal mask");
   o->flag("--backward", b->backward, "the gradients of q, k and v");
   o->flag("--nondeterministic", b->nondeterministic, "trade reproducible bits for speed");

@@ -19,8 +19,10 @@ std::string shape_of(const BenchCase &c) {
 }
 
 std::string kind_of(const BenchCase &c) {
-  return fmt::format("{}{}{}{}{}{}{}{}{}", dtype_name(c.dtype),
-                     c.dtype_kv ? fmt::format(" kv={}", storage_name(c.dtype_kv)) : "", c.append ? " append" : "",
+  const std::string rotated = std::string(c.hadamard_k ? "k" : "") + (c.hadamard_v ? "v" : "");
+  return fmt::format("{}{}{}{}{}{}{}{}{}{}", dtype_name(c.dtype),
+                     c.dtype_kv ? fmt::format(" kv={}", storage_name(c.dtype_kv)) : "",
+                     rotated.empty() ? "" : " hadamard=" + rotated, c.append ? " append" : "",
                      c.merge ? fmt::format(" merge={}", c.merge) : "", c.causal ? " causal" : "",
                      c.backward ? " backward" : "", c.nondeterministic ? " nondeterministic" : "",
                      c.cold ? " cold" : "", c.threads ? fmt::format(" threads={}", c.threads) : "");

@@ -17,6 +17,7 @@ struct BenchCase {
   bool backward = false;
   bool nondeterministic = false;
   bool append = false;  // the last rows_q of rows_k rows are appended
+  bool hadamard_k = false, hadamard_v = false;
   bool cold = false;    // keys, values and caches come from memory
   int32_t merge = 0;    // how many results of this shape are merged; 0: an attention
   int32_t threads = 0;  // 0: the library's default

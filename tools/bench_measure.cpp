@@ -32,6 +32,8 @@ class Prepared {
     desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
     desc_.num_threads = c.threads;
     if (c.nondeterministic) desc_.flags |= FA_FLAG_NONDETERMINISTIC;
+    if (c.hadamard_k) desc_.flags |= FA_FLAG_HADAMARD_K;
+    if (c.hadamard_v) desc_.flags |= FA_FLAG_HADAMARD_V;
     force_kernel(c.kernel);
     op_ = create_op(desc_);
     if (c.cold && on_gpu())

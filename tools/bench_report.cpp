@@ -37,6 +37,8 @@ Json json_of_measurement(const Measurement &m) {
                {"backward", m.c.backward},
                {"nondeterministic", m.c.nondeterministic},
                {"dtype_kv", storage_name(m.c.cache())},
+               {"hadamard_k", m.c.hadamard_k},
+               {"hadamard_v", m.c.hadamard_v},
                {"append", m.c.append},
                {"cold", m.c.cold},
                {"merge", m.c.merge},
@@ -116,6 +118,8 @@ Measurement parse_measurement(const Json &json) {
   m.flops = number_of(json, "flops");
   m.bytes = number_of(json, "bytes");
   m.seconds = positive_numbers(json, "seconds");
+  m.c.hadamard_k = json.contains("hadamard_k") && flag_of(json, "hadamard_k");
+  m.c.hadamard_v = json.contains("hadamard_v") && flag_of(json, "hadamard_v");
   m.c.append = json.contains("append") && flag_of(json, "append");
   m.c.cold = json.contains("cold") && flag_of(json, "cold");
   parse_plain(json, &m);

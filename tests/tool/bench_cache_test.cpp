@@ -79,6 +79,25 @@ TEST_F(Bench, QuantisedCaches) {
   EXPECT_EQ(prefill.at("bytes"), 40 * 2 * 2 * 34 + 17 * 128 * 4);
 }
 
+/// The rotation is of both calls, has its word, and is kept: by a file, which a run compares with the same calls.
+TEST_F(Bench, RotatedCaches) {
+  std::string table;
+  const json decode = quick_result(
+      folder, {"--shape", "2,4,2,3,40,64,32", "--dtype", "f16", "--dtype-kv", "i4", "--hadamard-k", "--hadamard-v"},
+      &table);
+  EXPECT_NE(table.find("f16 kv=i4 hadamard=kv, cpu.generic\n"), table.npos) << table;
+  EXPECT_EQ(decode.at("hadamard_k"), true);
+  EXPECT_EQ(decode.at("hadamard_v"), true);
+  const json append =
+      quick_result(folder, {"--append", "--shape", "1,1,1,4,8,32", "--dtype", "f32", "--hadamard-v"}, &table);
+  EXPECT_NE(table.find("f32 hadamard=v append, cpu.generic\n"), table.npos) << table;
+  EXPECT_EQ(append.at("hadamard_k"), false);
+  BenchRun run = made_up(1, 1);
+  run.measurements.resize(1);
+  run.measurements[0].c.hadamard_k = true;
+  EXPECT_EQ(parse_bench_run(json_of(run), "run.json").measurements[0].c, run.measurements[0].c);
+}
+
 /// The plain move's line has its own figures: 20 us of 30 MB are 40 % of a call's 50 us.
 TEST_F(Bench, PlainMovesHaveALine) {
   BenchRun run = made_up(1, 1);
@@ -104,6 +123,8 @@ TEST_F(Bench, RefusesAppendsAndCachesThatAreNone) {
            {{"--append", "--backward"}, "--append goes with no"},
            {{"--append", "--shape", "1,1,1,5,4,64"}, "5 new rows (Sq) do not fit into a cache of 4 (Sk)"},
            {{"--merge", "2", "--dtype-kv", "i8"}, "--merge goes with no --dtype-kv"},
+           {{"--hadamard-k", "--merge", "2"}, "--hadamard-k and --hadamard-v go with no --merge or --backward"},
+           {{"--hadamard-v", "--backward"}, "--hadamard-k and --hadamard-v go with no --merge or --backward"},
            {{"--cold", "--merge", "2"}, "--cold goes with no --merge"},
            {{"--cold", "--backward"}, "--cold goes with no --merge or --backward"},
            {{"--dtype-kv", "i9"}, "--dtype-kv is 'i9'; one of f32, f16, bf16, i8, e4m3, e5m2, i4, u4, q8_0, q4_0 is"},
@@ -126,7 +147,7 @@ TEST_F(Bench, RefusesAppendsAndCachesThatAreNone) {
 /// Files of earlier versions have no type of the cache and no plain move.
 TEST_F(Bench, ReadsFilesWithoutCaches) {
   json old = json::parse(json_of(made_up(1, 1)));
-  for (const char *key : {"dtype_kv", "append", "cold"}) old["results"][0].erase(key);
+  for (const char *key : {"dtype_kv", "append", "cold", "hadamard_k", "hadamard_v"}) old["results"][0].erase(key);
   const BenchCase c = parse_bench_run(old.dump(), "old.json").measurements[0].c;
   EXPECT_EQ(c, made_up(1, 1).measurements[0].c);
 }

@@ -22,6 +22,9 @@ def reshape_and_cache_flash(
     kv_cache_dtype: str = "auto",
     k_scale: Any = None,
     v_scale: Any = None,
+    *,
+    hadamard_k: bool = False,
+    hadamard_v: bool = False,
 ) -> None:
     """key and value (tokens, kv heads, dim), of which slot_mapping (tokens,) may have fewer, into pages (pages, page size, kv
     heads, dim), in place: token i goes to row slot % page size of page slot // page size, or nowhere where its slot is negative.
@@ -29,6 +32,7 @@ def reshape_and_cache_flash(
     kv_cache_dtype      "auto" and the names of 16- and 32-bit types: that of the caches. "fp8", which is "fp8_e4m3", "fp8_e5m2" and
                         "int8": caches of bytes or of that type, with the codes of key / k_scale and value / v_scale
     k_scale, v_scale    of one number, or of one a head; read where kv_cache_dtype names codes; None: 1, which int8 must not have
+    hadamard_k, hadamard_v    not vLLM's: keys and values are rotated, as libfa.append does it; libfa.attention needs the same keywords
     """
     if kv_cache_dtype not in _TYPES:
         raise NotImplementedError(f"kv_cache_dtype: got {kv_cache_dtype!r}, expected one of {', '.join(map(repr, _TYPES))}")
@@ -43,6 +47,8 @@ def reshape_and_cache_flash(
         slot_mapping=slot_mapping,
         dtype_k=codes,
         dtype_v=codes,
+        hadamard_k=hadamard_k,
+        hadamard_v=hadamard_v,
         **scales,
     )
 

@@ -146,6 +146,21 @@ def test_reshape_and_cache_flash_of_vllm(name, dtype):
     assert (caches.reshape(2, 32, 32)[:, 1] == 0).all()
 
 
+@pytest.mark.parametrize("rotation", [{}, {"hadamard_k": True}, {"hadamard_v": True}])
+def test_reshape_and_cache_flash_rotates(rotation):
+    """Pages as libfa.append writes them with the same keywords."""
+    key, value = RANDOM.standard_normal((2, 7, 2, 16)).astype("f4")
+    slots = np.array([3, 4, -1, 31, 0, 9, 10], "i4")
+    scale = np.full((1, 1, 1, 1), 0.03, "f4")
+    ours, theirs = np.zeros((2, 2, 4, 8, 2, 16), "i1")
+    reshape_and_cache_flash(key, value, *ours, slots, "int8", scale, scale, **rotation)
+    libfa.append(key, value, *theirs, slot_mapping=slots, k_scale=scale, v_scale=scale, **rotation)
+    np.testing.assert_array_equal(ours, theirs)
+    plain = np.zeros_like(ours)
+    reshape_and_cache_flash(key, value, *plain, slots, "int8", scale, scale)
+    assert [(x != y).any() for x, y in zip(ours, plain)] == ["hadamard_k" in rotation, "hadamard_v" in rotation]
+
+
 def test_mistakes_are_named():
     k, codes = np.zeros((1, 3, 1, 64), "f4"), np.zeros((1, 8, 1, 64), "i1")
     with pytest.raises(libfa.InvalidArgument, match="k_scale has no memory.*k_cache is of int8"):
