@@ -15,13 +15,13 @@ struct Device {
   int capability;        // 80 for 8.0
   int sm_count;          // of a MIG slice: its own
   int shared_per_block;  // bytes that a block may opt in to
-  int shared_per_sm;     // bytes
-  int threads_per_sm;
-  int l2_bytes;        // of the cache that all multiprocessors share
-  double memory_rate;  // bytes that memory delivers to each multiprocessor in a clock, all reading; 0: not known
-  bool pools;          // memory may be allocated in the order of a stream
-  bool pageable;       // reaches all memory of the host
-  bool host_tables;    // by the host's own page tables: without moving pages
+  int shared_per_sm;     // bytes; 0: not known
+  int threads_per_sm;    // 0: not known
+  int l2_bytes;          // of the cache that all multiprocessors share; 0: not known
+  double memory_rate;    // bytes that memory delivers to each multiprocessor in a clock, all reading; 0: not known
+  bool pools;            // memory may be allocated in the order of a stream
+  bool pageable;         // reaches all memory of the host
+  bool host_tables;      // by the host's own page tables: without moving pages
   char unavailable_reason[256];  // why it cannot be used, as the driver does not describe it; "" when it can
 
   bool usable() const { return *unavailable_reason == '\0'; }

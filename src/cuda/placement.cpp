@@ -67,7 +67,7 @@ class PlacementScan {
   bool look(const char *name, const char *data) {
     if (data == nullptr) return true;
     Attributes is;
-    if (!ask(data, &is)) return false;
+    if (!ask(name, data, &is)) return false;
     const bool managed = is.managed != 0;
     const bool on_device = is.memory_type == CU_MEMORYTYPE_DEVICE && !managed;
     if (on_device && is.ordinal != device_.index) {
@@ -126,14 +126,14 @@ class PlacementScan {
   }
 
  private:
-  bool ask(const char *data, Attributes *is) const {
+  bool ask(const char *name, const char *data, Attributes *is) const {
     int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                         CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT};
     void *values[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context};
     const Driver &driver = machine().driver;
     const CUresult result = driver.cuPointerGetAttributes(4, attributes, values, reinterpret_cast<CUdeviceptr>(data));
     if (result == CUDA_SUCCESS) return true;
-    failed(driver, "cuPointerGetAttributes", result, "%s", "");
+    failed(driver, "cuPointerGetAttributes", result, "of %s, which is %p", name, static_cast<const void *>(data));
     return false;
   }
 
@@ -171,7 +171,7 @@ fa_status translate_addresses(Call *p) {
     CUdeviceptr address = 0;
     void *values[] = {&address};
     const CUresult result = driver.cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(*data));
-    if (result != CUDA_SUCCESS) failed(driver, "cuPointerGetAttributes", result, "%s", name);
+    if (result != CUDA_SUCCESS) failed(driver, "cuPointerGetAttributes", result, "of %s", name);
     if (address != 0) *data = reinterpret_cast<char *>(address);
     return result == CUDA_SUCCESS;
   };

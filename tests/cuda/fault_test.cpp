@@ -177,9 +177,10 @@ TEST_F(TensorMaps, AreNotMade) {
 /// A device that the driver does not describe hides itself, and no other one. Busy ones take no time to be refused.
 TEST_F(Fault, OneDeviceOfTwoIsNotDescribed) {
   int hidden[2] = {}, both = 0;
-  for (int k = 1, outcome = fine; k < 100 && (hidden[1] == 0 || outcome != 0); ++k) {
-    const std::string number = std::to_string(k);
-    outcome = in_child({{"FA_EMU_FAIL", number.c_str()}, {"FA_EMU_DEVICE", "sm_80:busy,sm_80:busy"}}, [] {
+  std::vector<std::string> calls = {"cuInit", "cuDeviceGet:1", "cuDeviceGet:2"};
+  for (int n = 1; n <= 26; ++n) calls.push_back("cuDeviceGetAttribute:" + std::to_string(n));
+  for (const std::string &failing : calls) {
+    const int outcome = in_child({{"FA_EMU_FAIL", failing.c_str()}, {"FA_EMU_DEVICE", "sm_80:busy,sm_80:busy"}}, [] {
       int lost = 0;
       for (const int device : {0, 1}) {
         const Op on_gpu(desc_of(small_case(), FA_DEVICE_CUDA, device));
@@ -191,14 +192,70 @@ TEST_F(Fault, OneDeviceOfTwoIsNotDescribed) {
       }
       return lost;
     });
-    ASSERT_TRUE(outcome == 0 || outcome == 1 || outcome == 2 || outcome == 4) << "call " << k << ": " << outcome;
+    ASSERT_TRUE(outcome == 0 || outcome == 1 || outcome == 2 || outcome == 4) << failing << ": " << outcome;
     for (const int device : {0, 1}) hidden[device] += outcome == 1 << device;
     both += outcome == 4;
   }
-  constexpr int questions = 15;  // of each device
+  constexpr int questions = 5;  // of each device; the others are hints
   EXPECT_EQ(hidden[0], questions);
   EXPECT_EQ(hidden[1], questions);
   EXPECT_GT(both, 0) << "a driver that does not start";
+}
+
+/// Of the attributes of a device four are needed. Without one of the others, or a name, calls are right.
+TEST_F(Fault, HintsThatADriverDoesNotGive) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  constexpr int needed = 4, hints = 9;
+  const auto outcome_without = [](const std::string &question) {
+    return in_child({{"FA_EMU_FAIL", question.c_str()}, {"FA_EMU_DEVICE", "sm_80"}, {"FA_EMU_QUIET", "1"}}, [] {
+      const Op op(desc_of(split_case()));
+      if (op.status == FA_ERROR_NO_DEVICE)
+        return last_error_lacks({"does not describe device 0", "cuDeviceGetAttribute failed"}).empty()
+                   ? int(reported)
+                   : bad(fa_last_error());
+      if (op.status != FA_OK) return bad(fa_last_error());
+      const InContext in;
+      Call own(split_case());
+      if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+      const std::string failure = own.failure();
+      return failure.empty() ? int(fine) : bad(failure);
+    });
+  };
+  std::map<int, int> outcomes;
+  for (int n = 1; n <= needed + hints; ++n) outcomes[outcome_without("cuDeviceGetAttribute:" + std::to_string(n))]++;
+  const std::map<int, int> expected = {{fine, hints}, {reported, needed}};
+  EXPECT_EQ(outcomes, expected);
+  EXPECT_EQ(outcome_without("cuDeviceGetName"), fine);
+}
+
+/// Each question of a call, by its name: the first one that fails is an error that names it, and the next call is
+/// right.
+TEST_F(Fault, QuestionsOfACallByName) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  const struct {
+    const char *function;
+    std::vector<std::string> words;
+  } questions[] = {{"cuPointerGetAttributes", {"cuPointerGetAttributes failed", "of args.q"}},
+                   {"cuCtxGetCurrent:2", {"cuCtxGetCurrent failed"}},  // the first is fa_create's
+                   {"cuCtxGetId:2", {"cuCtxGetId failed"}},
+                   {"cuStreamIsCapturing", {"cuStreamIsCapturing failed", "args.stream"}},
+                   {"cuStreamGetCtx", {"cuStreamGetCtx failed", "args.stream"}}};
+  for (const auto &question : questions) {
+    const int outcome = in_child({{"FA_EMU_FAIL", question.function}, {"FA_EMU_QUIET", "1"}}, [&] {
+      const InContext in;
+      const Stream stream;
+      Call own(small_case());
+      own.args.stream = stream.handle;
+      const Op op(desc_of(small_case()));
+      if (op.status != FA_OK) return bad(fa_last_error());
+      if (fa_forward(op.op, &own.args) != FA_ERROR_DRIVER) return bad("no error");
+      if (!last_error_lacks(question.words).empty() || !outputs_untouched(own.instance)) return bad(fa_last_error());
+      if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+      const std::string failure = own.failure();
+      return failure.empty() ? int(fine) : bad(failure);
+    });
+    EXPECT_EQ(outcome, fine) << question.function;
+  }
 }
 
 /// The tensors take no memory of the device; the library's own is short.

@@ -66,8 +66,8 @@ TEST(Info, TellsWhatKeepsAGpuFromServingNow) {
 /// A failing call of the driver hides one GPU, which says so, and leaves the other.
 TEST(Info, TellsOfAGpuThatIsNotDescribed) {
   int found = 0;
-  for (const char *k : {"8", "18", "28", "38", "48", "58"}) {
-    const std::string text = gpus({{"FA_EMU_DEVICE", "sm_80:busy,sm_80:busy"}, {"FA_EMU_FAIL", k}});
+  for (const char *failing : {"cuDeviceGet:2", "cuDeviceGet:3", "cuDeviceGetAttribute:5", "cuDeviceGetAttribute:18"}) {
+    const std::string text = gpus({{"FA_EMU_DEVICE", "sm_80:busy,sm_80:busy"}, {"FA_EMU_FAIL", failing}});
     const bool first = has(text, "does not describe device 0"), second = has(text, "does not describe device 1");
     if (!first && !second) continue;
     found++;
