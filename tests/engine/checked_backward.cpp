@@ -90,8 +90,15 @@ class CheckedGradients : public EngineTest {
     return dim <= 192 || (arch != "sm_75" && arch != "sm_86" && arch != "sm_89" && arch != "sm_120");
   }
 
+  /// A call that has one loop on GPUs with more shared memory.
+  void run_in_two_passes(const Case &c) {
+    const Log log;
+    expect_right(c);
+    EXPECT_TRUE(log.has("in two passes: no kernel of this type and head dimension has one loop")) << log.text;
+  }
+
   void run_in_any_order(int64_t dim) {
-    if (!sums_together(dim)) GTEST_SKIP() << "its tiles need more shared memory than this GPU has";
+    if (!sums_together(dim)) return run_in_two_passes(in_any_order(dim));
     const Log log;
     expect_right(in_any_order(dim));
     contain(in_any_order(dim));
@@ -105,7 +112,7 @@ class CheckedGradients : public EngineTest {
   }
 
   void run_in_turns(int64_t dim) {
-    if (!sums_together(dim)) GTEST_SKIP() << "its tiles need more shared memory than this GPU has";
+    if (!sums_together(dim)) return run_in_two_passes(in_turns(dim));
     const Log log;
     expect_right(in_turns(dim));
     Case fall = in_turns(dim);
