@@ -76,7 +76,8 @@ class DriverCalls : public testing::TestWithParam<uint32_t> {
   static constexpr unsigned most_others = 6;  // of a call of one or two launches
 
   /// Of a forward call whose tensors are `rows` queries over `keys` keys.
-  Counts forward(int64_t batch, int64_t rows, int64_t keys, int64_t heads_q, int64_t heads_kv, bool used = false) {
+  Counts forward(int64_t batch, int64_t rows, int64_t keys, int64_t heads_q, int64_t heads_kv, bool used = false,
+                 bool workspace = true) {
     const Op op(desc);
     EXPECT_EQ(op.status, FA_OK) << fa_last_error();
     Addresses at;
@@ -87,7 +88,9 @@ class DriverCalls : public testing::TestWithParam<uint32_t> {
     fa_tensor_init(&args.v, at.next(), FA_F16, batch, keys, heads_kv, 128);
     fa_tensor_init(&args.out, at.next(), FA_F16, batch, rows, heads_q, 128);
     if (used) args.seqused_k = static_cast<const int32_t *>(at.next());
-    EXPECT_EQ(fa_forward_workspace_size(op.op, &args, &args.workspace_size), FA_OK) << fa_last_error();
+    if (workspace) {
+      EXPECT_EQ(fa_forward_workspace_size(op.op, &args, &args.workspace_size), FA_OK) << fa_last_error();
+    }
     if (args.workspace_size != 0) args.workspace = at.next();
     args.stream = stream();
     pointers_ = 4 + (used ? 1 : 0) + (args.workspace_size != 0 ? 1 : 0);
@@ -122,6 +125,16 @@ TEST_P(DriverCalls, DecodeInSplits) {
 TEST_P(DriverCalls, FewRowsOverLongKeys) {
   const Counts counts = forward(1, 256, 131072, 8, 1);
   expect(counts, pointers_);
+}
+
+/// The stream's memory is asked for and given back once a call, and nothing of it is kept.
+TEST_P(DriverCalls, WithoutAWorkspace) {
+  const unsigned long long allocated = counter()("cuMemAllocAsync"), freed = counter()("cuMemFreeAsync");
+  const Counts given = forward(1, 1, 32768, 32, 8), own = forward(1, 1, 32768, 32, 8, false, false);
+  EXPECT_EQ(own.others, given.others + 2);
+  EXPECT_EQ(own.launches, given.launches);
+  EXPECT_EQ(counter()("cuMemAllocAsync") - allocated, 2u);  // the call is made twice
+  EXPECT_EQ(counter()("cuMemFreeAsync") - freed, 2u);
 }
 
 // [F317]
