@@ -13,13 +13,14 @@ Q, K, V = (RNG.standard_normal(shape).astype("f4") for shape in ((2, 5, 4, 16), 
 
 @pytest.mark.parametrize("kind", [device.Interface, device.Dlpack])
 @pytest.mark.parametrize("dtype", ["f4", "f2"])
-def test_as_on_the_cpu(kind, dtype):
+@pytest.mark.parametrize("promise", [False, True])
+def test_as_on_the_cpu(kind, dtype, promise):
     device.use(0)
     host = [x.astype(dtype) for x in (Q, K, V)]
     used = np.array([7, 12], "i4")
     want, want_lse = libfa.attention(*host, causal=True, softcap=2.0, seqused_k=used, return_lse=True)
     q, k, v, out, lse, used_there = (kind(x) for x in (*host, np.zeros_like(host[0]), np.zeros((2, 4, 5), "f4"), used))
-    libfa.attention(q, k, v, causal=True, softcap=2.0, seqused_k=used_there, out=out, lse=lse)
+    libfa.attention(q, k, v, causal=True, softcap=2.0, seqused_k=used_there, out=out, lse=lse, device_pointers=promise)
     assert abs(out.numpy().astype("f8") - want).max() < {"f4": 2e-6, "f2": 4e-3}[dtype]
     assert abs(lse.numpy() - want_lse).max() < 1e-4
 

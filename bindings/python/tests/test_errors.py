@@ -82,6 +82,7 @@ REFUSED = {
     "a length no field holds": (dict(max_seqlen_q=2**80), "max_seqlen_q: got 1208925819614629174706176"),
     "splits no field holds": (dict(num_splits=2**40), "num_splits: got 1099511627776"),
     "lengths no int32 holds": (dict(seqused_k=[2**40, 1]), "seqused_k: got [1099511627776, 1]"),
+    "device pointers on the CPU": (dict(device_pointers=True), "device_pointers=True, but q's device is the CPU"),
     "too many threads": (dict(num_threads=5000), "num_threads"),
     "a number no field holds": (dict(num_threads=2**40), "num_threads"),
     "a workspace too small": (dict(workspace=np.zeros(1, "u1"), num_splits=4), "workspace"),
