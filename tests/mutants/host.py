@@ -10,6 +10,7 @@ EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
 TILES = r"^(forward|property)\.bf16\.(amx_bf16|amx_bf16_model)$"
+TILED_GRADIENTS = r"^(backward|backward_property|fuzz)\.bf16\.(amx_bf16|amx_bf16_model)$"
 MERGE = r"^merge\.f32\.(avx2|generic)$"
 MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
 SCALING = r"^scaling\."
@@ -423,11 +424,14 @@ CPU = [
     Mutant("masked_by_a_row", "src/cpu/masked.h", "i < first + n && i < tile.rows", "i < first + 1", MASKED),
     Mutant("masked_beyond_a_window", "src/cpu/masked.h", "r.low == row.low && r.high == row.high", "true", MASKED),
     Mutant("masked_by_many_keys", "src/cpu/masked.h", "for (; i < n; i++) {", "for (; i + 1 < n; i++) {", MASKED),
-    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_step,", "load<5>(a,", TILES),
+    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_next,", "load<5>(a,", TILES),
     Mutant("columns_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<7>(b + width,", "load<7>(b,", TILES),
     Mutant("keys_between_tiles", "src/cpu/kernel/segments.h", "has_tiles ? 32 : 16", "16", TILES),
     Mutant("values_behind_the_last_key", "src/cpu/kernel/keys.h", "i + r < n", "i + r <= n", TILES),
-    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill.h", "k < operands(whole)", "k < operands(whole) - 1", TILES),
+    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill.h", "int k = used; k < whole;", "int k = used; k < used;", TILES),
+    Mutant("columns_behind_the_last_operand", "src/cpu/kernel/backward/stage.h", "d < stored(operands(dim))", "d < operands(dim)", TILED_GRADIENTS),
+    Mutant("queries_behind_the_last_vector", "src/cpu/kernel/backward/accumulate.h", "left[k * pitch + i] = 0;", ";", TILED_GRADIENTS),
+    Mutant("gradients_behind_the_last_key", "src/cpu/kernel/backward/accumulate.h", "for (int64_t i = n; i < stored(n); i++)\n        for", "for (int64_t i = n; i < n; i++)\n        for", TILED_GRADIENTS),
     Mutant("rescaled_by_half", "src/cpu/kernel/prefill.h", "unchanged && f == 1", "unchanged || f == 1", TILES),
     Mutant("masked_blocks_computed", "src/cpu/kernel/prefill.h", "if (block_masked(", "if (false && block_masked(", SCALING),
     Mutant("masked_blocks_decoded", "src/cpu/kernel/decode.h", "key < end && block_masked(", "false && block_masked(", SCALING),

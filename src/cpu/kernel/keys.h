@@ -12,8 +12,8 @@ struct Rows {
   int64_t pitch;
 };
 
-/// Keys j .. j + n - 1 as rows of stored(operands(dim)) operands; stored(n) of them may be read, of which the last have any
-/// contents.
+/// Keys j .. j + n - 1 as rows of stored(operands(dim)) operands; stored(n) of them may be read, of which the last have
+/// any contents.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const int64_t bytes = dtype_bytes(s.k.dtype), pitch = stored(operands(dim));
   const bool are_operands = !is_quantised(s.k.dtype) && s.k_rope_dim == 0 && bytes * Simd::pack == 4 &&
@@ -68,45 +68,28 @@ inline void stage_value_pairs(const QueryTile &tile, int64_t j, int64_t n, int64
   }
 }
 
-/// Values of keys j .. j + n - 1 as tile_products.h reads them: [tile of pairs of keys][tile of dims], a row for each
-/// dim.
+/// Values of keys j .. j + n - 1 as packed tiles, a row for each dim; the operands of keys beyond are 0.
 template <class S = Simd>
-inline Rows stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
   static constexpr uint16_t none[FA_MAX_HEAD_DIM] = {};
-  const int64_t pitch = stored(dim) * tile_rows;
-  uint16_t copies[2 * tile_rows][FA_MAX_HEAD_DIM];
-  for (int64_t i = 0; i < n; i += tile_keys) {
-    const uint16_t *row[tile_keys];
-    for (int r = 0; r < tile_keys; r++)
+  uint16_t copies[tile_elements][FA_MAX_HEAD_DIM];
+  for (int64_t i = 0; i < n; i += tile_elements, buffer += stored(dim) * tile_rows) {
+    const uint16_t *row[tile_elements];
+    for (int r = 0; r < tile_elements; r++)
       row[r] = i + r < n
                    ? bf16_row(row_of(s.v, s.pages, j + i + r), s.v.element, dim, tile.finite_values_only, copies[r])
                    : none;
-    float *to = buffer + i / tile_keys * pitch;
-    for (int64_t d = 0; d < dim; d += tile_rows, to += tile_rows * tile_rows) {
-      Vec pairs[tile_rows];
-      if (d + tile_rows <= dim) {
-        for (int p = 0; p < tile_rows; p++) pairs[p] = S::interleave(row[2 * p] + d, row[2 * p + 1] + d);
-      } else {
-        for (int p = 0; p < tile_rows; p++) {
-          uint16_t ends[2][tile_rows] = {};
-          for (int r = 0; r < 2; r++) __builtin_memcpy(ends[r], row[2 * p + r] + d, static_cast<size_t>(2 * (dim - d)));
-          pairs[p] = S::interleave(ends[0], ends[1]);
-        }
-      }
-      S::transpose(pairs);
-      for (int r = 0; r < tile_rows; r++) S::store(to + r * tile_rows, pairs[r]);
-    }
+    transpose_pairs<S>(row, dim, buffer);
   }
-  return {buffer, pitch};
 }
 
-/// Values of keys j .. j + n - 1: operands(n) rows of dim operands, or tiles.
+/// Values of keys j .. j + n - 1: operands(n) rows of dim operands, or packed tiles.
 template <class S = Simd>
 inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
   if constexpr (HasTiles<S>) {
-    return stage_value_tiles(tile, j, n, dim, buffer);
+    stage_value_tiles<S>(tile, j, n, dim, buffer);
   } else if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);
   } else {

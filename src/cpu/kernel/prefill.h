@@ -170,7 +170,7 @@ inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMo
   with_count(g.last - g.first, [&](auto count) {
     constexpr int vectors = decltype(count)::value;
     if constexpr (has_tiles) {
-      tile_qk(rows, keys.pitch, g.end - g.begin, q, vectors, dim, to);
+      tile_gemm<false>(natural_rows(rows, keys.pitch), g.end - g.begin, q, lanes, vectors, dim, to, lanes);
     } else if constexpr (vectors <= Simd::tile_vectors) {
       gemm_qk<vectors>(rows, keys.pitch, g.end - g.begin, q, dim, to, found);
     }
@@ -270,10 +270,11 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
     with_count(g.last - g.first, [&](auto active) {
       constexpr int columns = decltype(active)::value;
       if constexpr (has_tiles) {
-        const int whole = (g.end - g.begin + tile_keys - 1) / tile_keys * tile_keys;
-        for (int k = operands(g.end - g.begin); k < operands(whole); k++)
+        const int used = operands(g.end - g.begin), whole = static_cast<int>(stored(used));
+        for (int k = used; k < whole; k++)
           for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
-        tile_pv(values.data + g.begin / tile_keys * values.pitch, values.pitch, weights, whole, dim, columns, out);
+        const float *of_segment = values.data + operands(g.begin) * stored(dim);
+        tile_gemm<true>(packed_tiles(of_segment, stored(dim)), dim, weights, lanes, columns, whole, out, lanes);
       } else if constexpr (columns <= vectors) {
         gemm_pv<columns>(values.data + operands(g.begin) * values.pitch, values.pitch, weights,
                          operands(g.end - g.begin), dim, out, factor);

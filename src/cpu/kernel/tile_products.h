@@ -1,8 +1,6 @@
-// The two products of products.h on an ISA with tiles, Simd::Tiles: registers of 16 rows of 16 operands. A tile of
-// keys, or of transposed values, times a tile of queries, or of weights. Rows in memory are whole tiles, padded with
-// zeros.
-//   S^T[key][query] = K Q^T          a key's row is its own, 16 operands at a time
-//   O^T[dim][query] += V^T P^T       values are transposed when a block is staged
+// Products on an ISA with tiles, Simd::Tiles: registers of 16 rows of 16 operands. The right factor and the result are
+// rows of vectors, as in products.h. Memory has whole tiles: what pads the operands of both factors is 0, further rows
+// have any contents.
 #pragma once
 
 #include "cpu/kernel/products.h"
@@ -10,10 +8,26 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Keys that a tile of weights has, in pairs.
-constexpr int tile_keys = Simd::pack * tile_rows;
+/// Elements of the operands in a tile's row.
+constexpr int tile_elements = Simd::pack * tile_rows;
 
-/// The registers of a block of 2 x 2 tiles: sums 0 to 3, a row of them after the other; left operands 4, 5; right 6, 7.
+/// A left factor: rows of a tile, the next tile of rows and the next tile of operands are these floats apart.
+struct TileRows {
+  const float *data;
+  int64_t row, next_rows, next_operands;
+};
+
+/// Rows as they are in memory.
+inline TileRows natural_rows(const float *data, int64_t pitch) {
+  return {data, pitch, tile_rows * pitch, tile_rows};
+}
+
+/// Tiles that are contiguous: [tile of operands][tile of rows], of `rows` rows in whole tiles.
+inline TileRows packed_tiles(const float *data, int64_t rows) {
+  return {data, tile_rows, tile_rows * tile_rows, rows * tile_rows};
+}
+
+/// The registers of a block of rows x vectors tiles, at most 2 x 2: sums 0 to 3, left factors 4, 5, right factors 6, 7.
 template <int rows, int vectors, class T>
 struct TileBlock {
   template <class F>
@@ -27,39 +41,39 @@ struct TileBlock {
   static void clear() {
     each_sum([](auto sum, int, int) { T::template zero<decltype(sum)::value>(); });
   }
-  static void load(const float *from) {
+  static void load(const float *from, int64_t pitch) {
     each_sum([&](auto sum, int r, int v) {
-      T::template load<decltype(sum)::value>(from + (r * lanes + v) * tile_rows, lanes);
+      T::template load<decltype(sum)::value>(from + r * tile_rows * pitch + v * width, pitch);
     });
   }
-  static void store(float *to) {
+  static void store(float *to, int64_t pitch) {
     each_sum([&](auto sum, int r, int v) {
-      T::template store<decltype(sum)::value>(to + (r * lanes + v) * tile_rows, lanes);
+      T::template store<decltype(sum)::value>(to + r * tile_rows * pitch + v * width, pitch);
     });
   }
 
-  /// Adds the product of tiles at a, a + a_step and those at b, of whole vectors.
-  static void multiply_add(const float *a, int64_t a_pitch, int64_t a_step, const float *b) {
-    T::template load<6>(b, lanes);
-    T::template load<4>(a, a_pitch);
+  /// Adds the product of one tile of operands.
+  static void multiply_add(const float *a, int64_t a_row, int64_t a_next, const float *b, int64_t b_row) {
+    T::template load<6>(b, b_row);
+    T::template load<4>(a, a_row);
     T::template multiply_add<0, 4, 6>();
     if constexpr (vectors == 2) {
-      T::template load<7>(b + width, lanes);
+      T::template load<7>(b + width, b_row);
       T::template multiply_add<1, 4, 7>();
     }
     if constexpr (rows == 2) {
-      T::template load<5>(a + a_step, a_pitch);
+      T::template load<5>(a + a_next, a_row);
       T::template multiply_add<2, 5, 6>();
       if constexpr (vectors == 2) T::template multiply_add<3, 5, 7>();
     }
   }
 };
 
-/// Calls f(block, row, vector) for blocks of at most 2 x 2 tiles, which cover rows x vectors of them.
+/// Calls f(block, row, vector) for blocks that cover rows x vectors tiles.
 template <class T, class F>
-inline void for_each_block(int64_t rows, int vectors, const F &f) {
+inline void for_each_block(int64_t rows, int64_t vectors, const F &f) {
   for (int64_t r = 0; r < rows; r += 2)
-    for (int v = 0; v < vectors; v += 2) {
+    for (int64_t v = 0; v < vectors; v += 2) {
       const bool two_rows = r + 2 <= rows, two_vectors = v + 2 <= vectors;
       if (two_rows && two_vectors) {
         f(TileBlock<2, 2, T>(), r, v);
@@ -73,32 +87,43 @@ inline void for_each_block(int64_t rows, int vectors, const F &f) {
     }
 }
 
-/// Scores of `keys` keys, and of whatever follows them up to the end of a tile, for `vectors` vectors of queries: `dim`
-/// operands each, in whole tiles.
-template <class S = Simd>
-inline void tile_qk(const float *k, int64_t k_row, int keys, const float *q, int vectors, int64_t dim, float *scores) {
-  for_each_block<typename S::Tiles>(whole_tiles(keys), vectors, [&](auto block, int64_t r, int v) {
-    block.clear();
-    for (int64_t d = 0; d < dim; d += tile_rows)
-      block.multiply_add(k + r * tile_rows * k_row + d, k_row, tile_rows * k_row, q + d * lanes + v * width);
-    block.store(scores + r * tile_rows * lanes + v * width);
+/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles.
+template <bool add, class S = Simd>
+inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b_row, int64_t vectors, int64_t n,
+                      float *c, int64_t c_row) {
+  for_each_block<typename S::Tiles>(whole_tiles(rows), vectors, [&](auto block, int64_t r, int64_t v) {
+    const float *left = a.data + r * a.next_rows, *right = b + v * width;
+    float *sum = c + r * tile_rows * c_row + v * width;
+    if constexpr (add) {
+      block.load(sum, c_row);
+    } else {
+      block.clear();
+    }
+    for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row)
+      block.multiply_add(left, a.row, a.next_rows, right, b_row);
+    block.store(sum, c_row);
   });
 }
 
-/// out += values times weights: `keys` keys in whole tiles of pairs, `dim` dims in whole tiles. Values are tiles
-/// [tile of keys][tile of dims].
+/// Packs the transpose of 16 pairs of rows of `dim` bf16 as tiles: row d has element d of all 32.
 template <class S = Simd>
-inline void tile_pv(const float *values, int64_t values_row, const float *weights, int keys, int64_t dim, int vectors,
-                    float *out) {
-  constexpr int tile = tile_rows * tile_rows;
-  for_each_block<typename S::Tiles>(whole_tiles(dim), vectors, [&](auto block, int64_t r, int v) {
-    float *to = out + r * tile_rows * lanes + v * width;
-    block.load(to);
-    for (int64_t t = 0; t * tile_keys < keys; t++)
-      block.multiply_add(values + t * values_row + r * tile, tile_rows, tile,
-                         weights + t * tile_rows * lanes + v * width);
-    block.store(to);
-  });
+inline void transpose_pairs(const uint16_t *const *row, int64_t dim, float *to) {
+  for (int64_t d = 0; d < dim; d += tile_rows, to += tile_rows * tile_rows) {
+    Vec pairs[tile_rows];
+    for (int p = 0; p < tile_rows; p++) {
+      const uint16_t *low = row[2 * p] + d, *high = row[2 * p + 1] + d;
+      uint16_t ends[2][tile_rows] = {};
+      if (d + tile_rows > dim) {
+        __builtin_memcpy(ends[0], low, static_cast<size_t>(2 * (dim - d)));
+        __builtin_memcpy(ends[1], high, static_cast<size_t>(2 * (dim - d)));
+        low = ends[0];
+        high = ends[1];
+      }
+      pairs[p] = S::interleave(low, high);
+    }
+    S::transpose(pairs);
+    for (int r = 0; r < tile_rows; r++) S::store(to + r * tile_rows, pairs[r]);
+  }
 }
 
 }  // namespace

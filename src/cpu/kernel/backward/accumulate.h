@@ -7,6 +7,7 @@
 #include "cpu/kernel/backward/few_queries.h"
 #include "cpu/kernel/backward/gemm.h"
 #include "cpu/kernel/backward/p_ds.h"
+#include "cpu/kernel/tile_products.h"
 #include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
@@ -27,42 +28,67 @@ inline Vectors columns_from(const float *columns, int v) {
   return {columns + v % Simd::tile_vectors * width, lanes};
 }
 
+/// Products of keys, `dim` operands each, with columns.
+inline void multiply_columns(const float *rows, int64_t dim, const Segment &g, const float *columns, int first,
+                             int last, float *to) {
+  const float *from = rows + g.begin * row_pitch(dim);
+  const Vectors right = columns_from(columns, first);
+  if constexpr (has_tiles) {
+    tile_gemm<false>(natural_rows(from, row_pitch(dim)), g.end - g.begin, right.data, right.pitch, last - first,
+                     stored(dim), to, score_pitch);
+  } else {
+    gemm<false, false>({from, row_pitch(dim)}, g.end - g.begin, right, last - first, dim, to, score_pitch);
+  }
+}
+
 /// S = Q K^T, dP = dO V^T of a segment.
 inline void compute_s_dp(const TilePair &p, const StagedKeys &keys, const Segment &g) {
   const Attention &a = *p.queries.attention;
-  const int64_t dim = operands(a.head_dim), dim_v = operands(a.head_dim_v);
   const bool few = scored_by_decode(p.queries, p.keys.keys);
   if (few) compute_few_s(p, g);
   for_each_subtile(g, [&](int subtile, int first, int last) {
     if (!few)
-      gemm<false, false>({keys.k + g.begin * row_pitch(dim), row_pitch(dim)}, g.end - g.begin,
-                         columns_from(p.block.q_columns_of(subtile, a.head_dim), first), last - first, dim,
-                         p.score(g.begin, first), score_pitch);
-    gemm<false, false>({keys.v + g.begin * row_pitch(dim_v), row_pitch(dim_v)}, g.end - g.begin,
-                       columns_from(p.block.dout_columns_of(subtile, a.head_dim_v), first), last - first, dim_v,
-                       p.dscore(g.begin, first), score_pitch);
+      multiply_columns(keys.k, operands(a.head_dim), g, p.block.q_columns_of(subtile, a.head_dim), first, last,
+                       p.score(g.begin, first));
+    multiply_columns(keys.v, operands(a.head_dim_v), g, p.block.dout_columns_of(subtile, a.head_dim_v), first, last,
+                     p.dscore(g.begin, first));
   });
 }
 
 /// dV += P^T dO or dK += dS^T Q: adds weights times rows of queries to rows of keys.
-inline void accumulate_dkv(const Segment &g, const float *weights, const float *rows, int64_t dim, float *sum) {
+inline void accumulate_dkv(const Segment &g, float *weights, const float *rows, int64_t dim, float *sum) {
   // Where an operand is one element, weights have overwritten scores.
   constexpr int64_t pitch = Simd::pack == 1 ? score_pitch : by_queries_pitch;
-  const int64_t first = operands(g.first * width);
-  gemm<false, true>({weights + g.begin * pitch + first, pitch}, g.end - g.begin,
-                    {rows + first * row_pitch(dim), row_pitch(dim)}, dim / width, operands((g.last - g.first) * width),
+  const int64_t first = operands(g.first * width), n = operands((g.last - g.first) * width);
+  float *left = weights + g.begin * pitch + first;
+  const float *right = rows + first * row_pitch(dim);
+  if constexpr (has_tiles) {
+    for (int k = 0; k < g.end - g.begin; k++)
+      for (int64_t i = n; i < stored(n); i++) left[k * pitch + i] = 0;
+    tile_gemm<true>(natural_rows(left, pitch), g.end - g.begin, right, row_pitch(dim), dim / width, stored(n),
                     sum + g.begin * dim, dim);
+  } else {
+    gemm<false, true>({left, pitch}, g.end - g.begin, {right, row_pitch(dim)}, dim / width, n, sum + g.begin * dim,
+                      dim);
+  }
 }
 
 /// dQ += dS K.
 inline void accumulate_dq(const TilePair &p, const StagedKeys &keys, const Segment &g) {
-  const int64_t dim = p.queries.attention->head_dim, begin = operands(g.begin);
-  const float *k = keys.dq_operands(p.keys.special) + begin * row_pitch(dim);
+  const int64_t dim = p.queries.attention->head_dim, begin = operands(g.begin), n = operands(g.end - g.begin);
+  const float *k = keys.dq_operands(p.keys.special);
   for_each_subtile(g, [&](int subtile, int first, int last) {
-    gemm<true, true>({k, row_pitch(dim)}, dim,
-                     {p.scratch.dscores_by_keys + begin * score_pitch + first * width, score_pitch}, last - first,
-                     operands(g.end - g.begin), p.block.dq_of(subtile, dim) + first % Simd::tile_vectors * width,
-                     lanes);
+    float *dscores = p.scratch.dscores_by_keys + begin * score_pitch + first * width;
+    float *sum = p.block.dq_of(subtile, dim) + first % Simd::tile_vectors * width;
+    if constexpr (has_tiles) {
+      for (int64_t i = n; i < stored(n); i++)
+        for (int v = 0; v < last - first; v++) Simd::store(dscores + i * score_pitch + v * width, Simd::zero());
+      tile_gemm<true>(packed_tiles(k + begin * stored(dim), stored(dim)), dim, dscores, score_pitch, last - first,
+                      stored(n), sum, lanes);
+    } else {
+      gemm<true, true>({k + begin * row_pitch(dim), row_pitch(dim)}, dim, {dscores, score_pitch}, last - first, n, sum,
+                       lanes);
+    }
   });
 }
 
@@ -81,6 +107,7 @@ inline void accumulate_gradients(const BackwardQueryTile &queries, const KeyTile
   const BackwardScratch scratch(a, ScratchAllocator(memory));
   const ScoreMod modifiers(queries);
   const TilePair pairs = {queries, keys, block, modifiers, scratch, false};
+  [[maybe_unused]] const TileRegisters registers;
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     compute_s_dp(pairs, key_rows, g);
@@ -104,6 +131,7 @@ inline void sum_scores(const BackwardQueryTile &queries, const KeyTile &keys, bo
   const BackwardScratch scratch(a, ScratchAllocator(memory));
   const ScoreMod modifiers(queries);
   const TilePair pairs = {queries, keys, block, modifiers, scratch, !before_softcap};
+  [[maybe_unused]] const TileRegisters registers;
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     compute_s_dp(pairs, key_rows, g);

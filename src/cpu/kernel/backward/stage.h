@@ -68,6 +68,22 @@ inline void stage_lanes(const BackwardQueryTile &tile, const StagedQueries &bloc
   }
 }
 
+/// Operands behind those of elements in columns, and behind the last vector in rows.
+inline void clear_pads(const StagedQueries &block, int rows, int64_t dim, int64_t dim_v) {
+  const auto clear = [](float *from, int64_t count) {
+    for (int64_t i = 0; i < count; i += width) Simd::store(from + i, Simd::zero());
+  };
+  const int64_t vectors = (rows + width - 1) / width, first = operands(vectors * width);
+  for (int i = 0; i * Simd::tile_vectors < vectors; i++) {
+    clear(block.q_columns_of(i, dim) + operands(dim) * lanes, (stored(operands(dim)) - operands(dim)) * lanes);
+    clear(block.dout_columns_of(i, dim_v) + operands(dim_v) * lanes,
+          (stored(operands(dim_v)) - operands(dim_v)) * lanes);
+  }
+  const int64_t pitch = row_pitch(padded(dim)), pitch_v = row_pitch(padded(dim_v));
+  clear(block.q_rows + first * pitch, operands(width) * pitch);
+  clear(block.dout_rows + first * pitch_v, operands(width) * pitch_v);
+}
+
 inline void stage_queries(BackwardQueryTile &tile, void *scratch) {
   const Attention &a = *tile.attention;
   const StagedQueries block(a, ScratchAllocator(behind(tile)));
@@ -116,7 +132,8 @@ inline void stage_queries(BackwardQueryTile &tile, void *scratch) {
     rows_to_operands(q, padded(dim), block.q_rows + operands(v * width) * row_pitch(padded(dim)));
     rows_to_operands(dout, padded(dim_v), block.dout_rows + operands(v * width) * row_pitch(padded(dim_v)));
   }
-  for (int64_t i = 0; i < dim * block_lanes; i += width) Simd::store(block.dq + i, Simd::zero());
+  if constexpr (has_tiles) clear_pads(block, tile.rows, dim, dim_v);
+  for (int64_t i = 0; i < stored(dim) * block_lanes; i += width) Simd::store(block.dq + i, Simd::zero());
   tile.special = special != 0;
 }
 
@@ -134,7 +151,8 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
       load_row(to + i * pitch, from, rows.element, dtype, dim);
       special |= any_out_of_range(to + i * pitch, dim);
     } else {
-      to[i * pitch + operands(dim) - 1] = 0;  // the last pair may be half of one
+      for (int64_t d = dim / 2; d < stored(operands(dim)); d++)
+        to[i * pitch + d] = 0;  // the last pair may be half of one
       uint16_t *row = reinterpret_cast<uint16_t *>(to + i * pitch);
       if (rows.element == 2) {
         __builtin_memcpy(row, from, static_cast<size_t>(2 * dim));
@@ -145,6 +163,23 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
     }
   }
   return special != 0;
+}
+
+/// Packed tiles, a row for each dim.
+template <class S = Simd>
+inline void stage_key_tiles(const StagedKeys &block, int n, int64_t dim, bool special) {
+  const int64_t pitch = row_pitch(operands(dim));
+  static constexpr uint16_t none[FA_MAX_HEAD_DIM] = {};
+  uint16_t copies[tile_elements][FA_MAX_HEAD_DIM];
+  float *to = block.k_by_keys;
+  for (int i = 0; i < n; i += tile_elements, to += stored(dim) * tile_rows) {
+    const uint16_t *row[tile_elements];
+    for (int r = 0; r < tile_elements; r++)
+      row[r] = i + r < n
+                   ? bf16_row(reinterpret_cast<const char *>(block.k + (i + r) * pitch), 2, dim, special, copies[r])
+                   : none;
+    transpose_pairs<S>(row, dim, to);
+  }
 }
 
 /// Interleaves pairs of keys, in their order; the last may be half of one.
@@ -162,7 +197,9 @@ inline void interleave_keys(const StagedKeys &block, int n, int64_t dim) {
 /// Finite keys, or pairs of them, for dq.
 inline void stage_keys_for_dq(const KeyTile &tile, const StagedKeys &block) {
   const int64_t dim = tile.attention->head_dim;
-  if constexpr (Simd::pack == 1) {
+  if constexpr (has_tiles) {
+    stage_key_tiles(block, tile.n, dim, tile.special);
+  } else if constexpr (Simd::pack == 1) {
     if (!tile.special) return;
     for (int i = 0; i < tile.n; i++) {
       const float *from = block.k + i * row_pitch(dim);

@@ -9,7 +9,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-constexpr int block_vectors = Simd::subtiles * Simd::tile_vectors;
+constexpr int block_vectors = smaller(Simd::subtiles, 2) * Simd::tile_vectors;
 constexpr int block_lanes = block_vectors * width;
 
 /// Elements of a row padded to whole vectors.
@@ -55,11 +55,15 @@ inline void *behind(const T &tile) {
   return reinterpret_cast<char *>(const_cast<T *>(&tile)) + header_bytes<T>;
 }
 
-/// Columns are consecutive sub-tiles, [operands(dim)][lanes] each, as prefill_tile of prefill has them.
+/// Pairs of vectors of queries whose operands fill a tile: where an odd number of vectors attends, the next one's are
+/// 0.
+constexpr int64_t query_operands = operands(block_lanes) + (has_tiles ? operands(width) : 0);
+
+/// Columns are consecutive sub-tiles, [stored(operands(dim))][lanes] each, as prefill_tile of prefill has them.
 struct StagedQueries {
   float *q_columns, *dout_columns;
-  float *q_rows, *dout_rows;  // [operands(block_lanes)][row_pitch(padded dim)]; 0 in place of NaN and Inf
-  float *dq;                  // [dim][lanes]
+  float *q_rows, *dout_rows;  // [query_operands][row_pitch(padded dim)]; 0 in place of NaN and Inf
+  float *dq;                  // [stored(dim)][lanes]
   float *neg_lse_log2, *neg_delta, *position_overflow, *slope;  // [block_lanes]; lse as a power of two
   int32_t *low, *high, *position;                               // [block_lanes]
   int32_t *low_of, *high_of, *full_low, *full_high;             // [block_vectors], as in SubTile
@@ -71,18 +75,20 @@ struct StagedQueries {
     return counter.bytes();
   }
 
-  float *q_columns_of(int subtile, int64_t dim) const { return q_columns + subtile * operands(dim) * lanes; }
-  float *dout_columns_of(int subtile, int64_t dim) const { return dout_columns + subtile * operands(dim) * lanes; }
-  float *dq_of(int subtile, int64_t dim) const { return dq + subtile * dim * lanes; }
+  float *q_columns_of(int subtile, int64_t dim) const { return q_columns + subtile * stored(operands(dim)) * lanes; }
+  float *dout_columns_of(int subtile, int64_t dim) const {
+    return dout_columns + subtile * stored(operands(dim)) * lanes;
+  }
+  float *dq_of(int subtile, int64_t dim) const { return dq + subtile * stored(dim) * lanes; }
 
  private:
   explicit StagedQueries(const ScratchAllocator &) {}
   void allocate(const Attention &a, ScratchAllocator &allocator) {
-    q_columns = allocator.take(operands(a.head_dim) * block_lanes);
-    dout_columns = allocator.take(operands(a.head_dim_v) * block_lanes);
-    q_rows = allocator.take(operands(block_lanes) * row_pitch(padded(a.head_dim)));
-    dout_rows = allocator.take(operands(block_lanes) * row_pitch(padded(a.head_dim_v)));
-    dq = allocator.take(a.head_dim * block_lanes);
+    q_columns = allocator.take(stored(operands(a.head_dim)) * block_lanes);
+    dout_columns = allocator.take(stored(operands(a.head_dim_v)) * block_lanes);
+    q_rows = allocator.take(query_operands * row_pitch(padded(a.head_dim)));
+    dout_rows = allocator.take(query_operands * row_pitch(padded(a.head_dim_v)));
+    dq = allocator.take(stored(a.head_dim) * block_lanes);
     neg_lse_log2 = allocator.take(block_lanes);
     neg_delta = allocator.take(block_lanes);
     position_overflow = allocator.take(block_lanes);
@@ -99,8 +105,9 @@ struct StagedQueries {
 
 struct StagedKeys {
   float *k, *v;      // [key_block][row_pitch(operands(dim))]
-  float *k_by_keys;  // for dq: [operands(key_block)][row_pitch(dim)], 0 in place of NaN and Inf; see dq_operands
-  float *dk, *dv;    // [key_block][padded dim]
+  float *k_by_keys;  // for dq: [operands(key_block)][row_pitch(dim)], or packed tiles of stored(dim) rows; 0 in place
+                     // of NaN and Inf; see dq_operands
+  float *dk, *dv;  // [key_block][padded dim]
 
   StagedKeys(const Attention &a, ScratchAllocator allocator) { allocate(a, allocator); }
   static size_t bytes(const Attention &a) {
