@@ -18,7 +18,9 @@ inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, fl
   const int64_t bytes = dtype_bytes(s.k.dtype), pitch = stored(operands(dim));
   const bool are_operands = !is_quantised(s.k.dtype) && s.k_rope_dim == 0 && bytes * Simd::pack == 4 &&
                             dim == pitch * Simd::pack && s.k.element == bytes && s.k.row % 4 == 0;
-  if (are_operands && n == stored(n) && evenly_spaced(s.pages, j, n))
+  // A tile's rows are read together: rows of many heads next to each other would share few sets of a cache.
+  const bool near = !has_tiles || (n == stored(n) && s.k.row <= 2 * dim * bytes);
+  if (are_operands && near && evenly_spaced(s.pages, j, n))
     return {reinterpret_cast<const float *>(row_of(s.k, s.pages, j)), s.k.row / 4};
   for (int64_t i = 0; i < n; i++) {
     if constexpr (Simd::pack == 1) {
