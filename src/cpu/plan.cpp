@@ -57,7 +57,7 @@ bool heads_interleaved(const ForwardCall &p) {
 /// The number of heads whose items a worker may take at once.
 int64_t max_heads(const ForwardCall &p, const SequencePlan &plan) {
   if (!plan.microkernel->many_heads || !heads_interleaved(p) || plan.rows == 0) return 1;
-  return std::clamp<int64_t>(max_tile_rows / plan.rows, 1, p.heads_kv);
+  return std::clamp<int64_t>(max_rows_of_heads / plan.rows, 1, p.heads_kv);
 }
 
 /// The maximum number of keys that this many consecutive queries attend, as far as a window or a chunk bounds it.
@@ -87,7 +87,8 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &
     if (microkernel.many_tiles) min_rows = std::min(min_rows, microkernel.tile_rows);
     max_rows = std::max(max_rows, microkernel.tile_rows);
     const Count heads = microkernel.many_heads ? heads_kv : 1;
-    const int64_t tile_rows = at_most(std::min(rows, microkernel.tile_rows * heads), max_tile_rows);
+    const int64_t most = microkernel.many_heads ? max_rows_of_heads : max_tile_rows;
+    const int64_t tile_rows = at_most(std::min(rows, microkernel.tile_rows * heads), most);
     workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
     kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));
   }
@@ -115,7 +116,7 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &
   workspace.workers = std::max<int64_t>(at_most(items, threads), 1);
   // Three partial results: the total, the split that is merged into it, and one recomputed with finite values only.
   const Count results = Count(3 * workspace.tile_rows) * partial_floats(a) * sizeof(float);
-  workspace.scratch_bytes = (aligned(sizeof(QueryTile)) + aligned(results) + aligned(kernel)).value();
+  workspace.scratch_bytes = (aligned(sizeof(ForwardQueryTile)) + aligned(results) + aligned(kernel)).value();
   workspace.sequences_bytes = aligned(batch * sizeof(SequencePlan));
   workspace.counters_bytes = split ? aligned(tiles * sizeof(std::atomic<int32_t>)) : 0;
   workspace.partials_bytes = aligned(split_rows * partial_floats(a) * sizeof(float));

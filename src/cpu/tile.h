@@ -10,8 +10,8 @@
 
 namespace fa::cpu {
 
-/// Maximum rows of a tile, over all ISAs.
-constexpr int max_tile_rows = 256;
+/// Maximum rows of a tile, over all ISAs; of several heads; and of the backward pass.
+constexpr int max_tile_rows = 256, max_rows_of_heads = 128, max_backward_rows = 128;
 
 /// Keys of a block. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do not depend on
 /// where its tile begins.
@@ -68,14 +68,24 @@ struct QueryTile {
   KeyStream keys;
   int rows = 0;
   int heads = 1;  // of keys and values; consecutive rows, as many for each head
-  QueryRow row[max_tile_rows];
+  QueryRow *row = nullptr;
   int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
   int64_t bias_elem = 0, mask_elem = 0;
   fa_dtype bias_dtype = FA_F32;
   bool alibi = false;
   bool finite_values_only = false;  // treat values that are NaN or Inf as 0
   NewKeys new_keys;
-  TreeRow tree[max_tile_rows];  // of each row, where there are new keys
+  TreeRow *tree = nullptr;  // of each row, where there are new keys
+};
+
+/// A tile of the forward pass, with its rows.
+struct ForwardQueryTile : QueryTile {
+  ForwardQueryTile() {
+    row = rows_of_tile;
+    tree = trees_of_tile;
+  }
+  QueryRow rows_of_tile[max_tile_rows];
+  TreeRow trees_of_tile[max_tile_rows];
 };
 
 /// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.

@@ -31,8 +31,8 @@ WorkItem locate(const SequencePlan &plan, int64_t item, int64_t heads_kv) {
 class Worker {
  public:
   Worker(SharedState &shared, char *scratch)
-      : shared_(shared), call_(shared.call), attention_(*shared.call.attention), tile_(*new (scratch) QueryTile) {
-    results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(QueryTile)));
+      : shared_(shared), call_(shared.call), attention_(*shared.call.attention), tile_(*new (scratch) ForwardQueryTile) {
+    results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(ForwardQueryTile)));
     const int64_t floats = 3 * shared.plan.tile_rows() * (attention_.head_dim_v + 2);
     kernel_scratch_ = reinterpret_cast<char *>(results_) + aligned(static_cast<size_t>(floats) * sizeof(float));
     fill_constants();

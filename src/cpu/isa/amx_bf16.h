@@ -11,11 +11,13 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// The eight tile registers of a thread: 16 rows of 64 bytes each while an object exists.
+/// The eight tile registers of a thread: 16 rows of 64 bytes each between begin() and end().
 struct AmxTiles {
   static constexpr int size = 16;  // rows of a tile, and operands of a row
 
 #if defined(FA_MODEL_AVX512)
+  static void begin() {}
+  static void end() {}
   template <int tile>
   static void load(const float *from, int64_t pitch) {
     model::tileloadd(tile, from, pitch);
@@ -33,7 +35,7 @@ struct AmxTiles {
     model::tdpbf16ps(c, a, b);
   }
 #else
-  AmxTiles() {
+  static void begin() {
     struct alignas(64) Configuration {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -42,9 +44,7 @@ struct AmxTiles {
     static constexpr Configuration all_whole;
     asm volatile("ldtilecfg %0" ::"m"(all_whole));
   }
-  ~AmxTiles() { asm volatile("tilerelease"); }
-  AmxTiles(const AmxTiles &) = delete;
-  AmxTiles &operator=(const AmxTiles &) = delete;
+  static void end() { asm volatile("tilerelease"); }
 
   // Not by the compilers' intrinsics: GCC's do not say that they access memory.
 

@@ -287,7 +287,7 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
 inline int prefill_tile(const QueryTile &tile, const ScoreMod &modifiers, int64_t begin, int64_t end,
                         PrefillScratch *s) {
   const Attention &a = *tile.attention;
-  [[maybe_unused]] const TileRegisters registers;
+  begin_tiles();
   int32_t low = INT32_MAX, high = 0;
   // Vectors are distributed evenly: a product of a single vector waits for its operands.
   int vectors = (tile.rows + width - 1) / width, first_row = 0;
@@ -318,6 +318,7 @@ inline int prefill_tile(const QueryTile &tile, const ScoreMod &modifiers, int64_
       prefill_block(tile, t, modifiers, keys, values, key, n, s->scores);
     }
   }
+  end_tiles();
   return subtiles;
 }
 

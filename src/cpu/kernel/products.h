@@ -25,12 +25,16 @@ template <class S>
 concept HasTiles = requires { typename S::Tiles; };
 constexpr bool has_tiles = HasTiles<Simd>;
 
-/// An object of a thread that multiplies tiles.
-template <class S>
-struct TileRegistersOf {};
-template <HasTiles S>
-struct TileRegistersOf<S> : S::Tiles {};
-using TileRegisters = TileRegistersOf<Simd>;
+/// Around a thread's products of tiles. No destructor does it: it would need symbols of the run-time library for
+/// exceptions.
+template <class S = Simd>
+inline void begin_tiles() {
+  if constexpr (HasTiles<S>) S::Tiles::begin();
+}
+template <class S = Simd>
+inline void end_tiles() {
+  if constexpr (HasTiles<S>) S::Tiles::end();
+}
 
 /// Rows of a tile, and its operands in a row.
 constexpr int tile_rows = 16;

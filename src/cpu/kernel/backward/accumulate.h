@@ -107,7 +107,7 @@ inline void accumulate_gradients(const BackwardQueryTile &queries, const KeyTile
   const BackwardScratch scratch(a, ScratchAllocator(memory));
   const ScoreMod modifiers(queries);
   const TilePair pairs = {queries, keys, block, modifiers, scratch, false};
-  [[maybe_unused]] const TileRegisters registers;
+  begin_tiles();
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     compute_s_dp(pairs, key_rows, g);
@@ -118,6 +118,7 @@ inline void accumulate_gradients(const BackwardQueryTile &queries, const KeyTile
       accumulate_dkv(g, scratch.dscores_by_queries, block.q_rows, padded(a.head_dim), key_rows.dk);
     if (queries.gradient[0].dq != nullptr) accumulate_dq(pairs, key_rows, g);
   }
+  end_tiles();
 }
 
 /// sum += dS, of the scores before the softcap or after it.
@@ -131,7 +132,7 @@ inline void sum_scores(const BackwardQueryTile &queries, const KeyTile &keys, bo
   const BackwardScratch scratch(a, ScratchAllocator(memory));
   const ScoreMod modifiers(queries);
   const TilePair pairs = {queries, keys, block, modifiers, scratch, !before_softcap};
-  [[maybe_unused]] const TileRegisters registers;
+  begin_tiles();
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     compute_s_dp(pairs, key_rows, g);
@@ -144,6 +145,7 @@ inline void sum_scores(const BackwardQueryTile &queries, const KeyTile &keys, bo
       }
     }
   }
+  end_tiles();
 }
 
 }  // namespace
