@@ -9,6 +9,7 @@ namespace {
 /// The kind of this CPU, as far as goals and ceilings depend on it.
 struct Machine {
   bool native_bf16 = peak_loop(Peak::bf16).run != nullptr;
+  bool tiles = peak_loop(Peak::bf16_amx).run != nullptr;  // no goals: the softmax takes more time than products
   bool avx512 = std::string(peak_loop(Peak::f32).isa) == "avx512";
   bool avx2 = peak_loop(Peak::f32_avx2).run != nullptr;
   double relief = is_zen5() ? 3 : 0;  // twice the FMA rate: whatever is not a product weighs double
@@ -50,7 +51,7 @@ class List {
         of_peak(c, full && !machine_.avx512 ? 87 : best);  // 87 is AVX2's goal
       }
       for (const Case &c : square_shapes(FA_BF16, mask)) {
-        of_peak(c, full ? 88 : !machine_.native_bf16 ? 0 : c.rows_q == 1024 ? 83 : 88);
+        of_peak(c, machine_.tiles ? 0 : full ? 88 : !machine_.native_bf16 ? 0 : c.rows_q == 1024 ? 83 : 88);
       }
       for (const Case &c : square_shapes(FA_F16, mask)) of_peak(c, full ? 88 : 0);
       for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16}) forced(dtype, mask);
@@ -90,7 +91,7 @@ class List {
         const bool full = mask == FA_MASK_NONE;
         for (Case c : square_shapes(dtype, mask)) {
           c.backward = true;
-          const bool native = dtype == FA_BF16 && machine_.native_bf16;
+          const bool native = dtype == FA_BF16 && machine_.native_bf16 && !machine_.tiles;
           of_peak(c, dtype == FA_F32 ? full ? 88 : 82 : native && full && c.head_dim == 128 ? 80 : 0);
           if (machine_.avx512 && dtype == FA_F32) {
             c.arch = "avx2";
@@ -306,7 +307,10 @@ class List {
 
   double percent(double goal) const { return goal > 0 ? goal - machine_.relief : 0; }
 
-  Peak peak_of(fa_dtype dtype) const { return dtype == FA_BF16 && machine_.native_bf16 ? Peak::bf16 : Peak::f32; }
+  Peak peak_of(fa_dtype dtype) const {
+    if (dtype != FA_BF16 || !machine_.native_bf16) return Peak::f32;
+    return machine_.tiles ? Peak::bf16_amx : Peak::bf16;
+  }
 
   std::vector<Case> square_shapes(fa_dtype dtype, fa_mask mask) const {
     std::vector<Case> shapes;

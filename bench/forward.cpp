@@ -160,6 +160,7 @@ void register_all() {
     ceiling("fma_f32", Peak::f32);
     ceiling("fma_f32_avx2", Peak::f32_avx2);
     ceiling("dot_bf16", Peak::bf16);
+    ceiling("dot_bf16_amx", Peak::bf16_amx);
     benchmark::RegisterBenchmark(("ceiling/read" + suffix).c_str(), run_read, threads, ReadPattern::in_order);
     benchmark::RegisterBenchmark(("ceiling/read/streams:8" + suffix).c_str(), run_read, threads,
                                  ReadPattern::eight_streams);

@@ -15,7 +15,11 @@ struct Product {
   bench::Peak peak;
 };
 constexpr Product products[] = {
-    {"f32", bench::Peak::f32}, {"f32 avx2", bench::Peak::f32_avx2}, {"bf16", bench::Peak::bf16}};
+    {"f32", bench::Peak::f32},
+    {"f32 avx2", bench::Peak::f32_avx2},
+    {"bf16", bench::Peak::bf16},
+    {"bf16 amx", bench::Peak::bf16_amx},
+};
 
 const Ceiling *find(const std::string &name, const std::vector<Ceiling> &ceilings) {
   const auto found = std::ranges::find(ceilings, name, &Ceiling::name);
@@ -69,6 +73,7 @@ void CeilingMeter::round() {
 }
 
 const Ceiling *ceiling_of(const std::string &kernel, const std::vector<Ceiling> &ceilings) {
+  if (kernel == "cpu.amx_bf16") return find("bf16 amx", ceilings);
   if (kernel == "cpu.avx512_bf16") return find("bf16", ceilings);
   const Ceiling *narrow = kernel == "cpu.avx2" ? find("f32 avx2", ceilings) : nullptr;
   return narrow ? narrow : find("f32", ceilings);

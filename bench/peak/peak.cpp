@@ -89,6 +89,8 @@ PeakLoop peak_loop(Peak peak) {
       return has_avx2() ? PeakLoop{"avx2", fma_avx2} : PeakLoop{};
     case Peak::bf16:
       return has_avx512_bf16() ? PeakLoop{"avx512_bf16", dot_bf16_avx512} : PeakLoop{};
+    case Peak::bf16_amx:
+      return permits_amx_bf16() ? PeakLoop{"amx_bf16", dot_bf16_amx} : PeakLoop{};
   }
   return {};
 #else

@@ -13,6 +13,7 @@ enum class Peak {
   f32,       // fused multiply-add in f32 with the widest vectors of this CPU
   f32_avx2,  // the same with 256-bit vectors
   bf16,      // the native bf16 dot product (vdpbf16ps)
+  bf16_amx,  // products of bf16 tiles (tdpbf16ps)
 };
 
 /// A loop of independent multiply-adds, and the name of the instruction set that it is compiled for.

@@ -11,6 +11,10 @@ double fma_generic(int64_t rounds);
 double fma_avx2(int64_t rounds);
 double fma_avx512(int64_t rounds);
 double dot_bf16_avx512(int64_t rounds);
+double dot_bf16_amx(int64_t rounds);
+
+/// Whether this process may run dot_bf16_amx.
+bool permits_amx_bf16();
 
 /// Reads `bytes`, down to a multiple of at most 512, and returns something that depends on all of them.
 uint64_t read_generic(const void *data, size_t bytes);
