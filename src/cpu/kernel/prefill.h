@@ -159,6 +159,22 @@ inline Vec finish_vector(const QueryTile &tile, const SubTile &t, const ScoreMod
   return maximum;
 }
 
+/// Adds the maxima of a block of 2 x 2 tiles of scores, as far as these have keys.
+inline void add_maxima(const float *scores, int64_t first_key, int64_t keys, int64_t first, int64_t vectors,
+                       Vec *maxima) {
+  const int64_t end = smaller<int64_t>(first_key + 2 * tile_rows, keys);
+  for (int64_t v = first; v < smaller<int64_t>(first + 2, vectors); v++) {
+    Vec found[2] = {maxima[v], maxima[v]};
+    int64_t k = first_key;
+    for (; k + 2 <= end; k += 2) {
+      found[0] = Simd::max(found[0], Simd::load(scores + k * lanes + v * width));
+      found[1] = Simd::max(found[1], Simd::load(scores + (k + 1) * lanes + v * width));
+    }
+    if (k < end) found[0] = Simd::max(found[0], Simd::load(scores + k * lanes + v * width));
+    maxima[v] = Simd::max(found[0], found[1]);
+  }
+}
+
 /// S = Q K^T of one segment, and its maxima.
 inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMod &m, const Rows &keys, int64_t key,
                           const Segment &g, float *scores, Vec *maxima) {
@@ -170,7 +186,10 @@ inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMo
   with_count(g.last - g.first, [&](auto count) {
     constexpr int vectors = decltype(count)::value;
     if constexpr (has_tiles) {
-      tile_gemm<false>(natural_rows(rows, keys.pitch), g.end - g.begin, q, lanes, vectors, dim, to, lanes);
+      tile_gemm<false>(natural_rows(rows, keys.pitch), g.end - g.begin, q, lanes, vectors, dim, to, lanes, NoWork(),
+                       [&](int64_t r, int64_t first) {
+                         if (m.plain) add_maxima(to, r * tile_rows, g.end - g.begin, first, vectors, found);
+                       });
     } else if constexpr (vectors <= Simd::tile_vectors) {
       gemm_qk<vectors>(rows, keys.pitch, g.end - g.begin, q, dim, to, found);
     }
@@ -179,9 +198,6 @@ inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMo
     const bool whole = t.full_low[v] <= key + g.begin && t.full_high[v] >= key + g.end;
     if (!m.plain || !whole) {
       found[v - g.first] = finish_vector(tile, t, m, scores, v, key, g.begin, g.end, whole);
-    } else if (has_tiles) {
-      for (int k = g.begin; k < g.end; k++)
-        found[v - g.first] = Simd::max(found[v - g.first], Simd::load(scores + k * lanes + v * width));
     }
     maxima[v] = Simd::max(maxima[v], found[v - g.first]);
   }
@@ -208,19 +224,24 @@ inline void apply_exp2(const float *scores, int keys, Vec scale, const Vec *max,
   FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
 }
 
-/// O = O a, where a row's maximum has changed.
-inline void rescale(const SubTile &t, const Vec *alpha, int64_t dim) {
-  for (int v = 0; v < t.vectors; v++) {
-    alignas(64) float factor[width];
-    Simd::store(factor, alpha[v]);
-    bool unchanged = true;
-    for (const float f : factor) unchanged = unchanged && f == 1;
-    if (unchanged) continue;
-    for (int64_t d = 0; d < dim; d++) {
-      float *at = t.out + d * lanes + v * width;
+/// O = O a for dims [begin, end) and vectors [first, last), where a row's maximum has changed.
+inline void rescale(float *out, const Vec *alpha, const bool *changed, int64_t begin, int64_t end, int64_t first,
+                    int64_t last) {
+  for (int64_t v = first; v < last; v++) {
+    if (!changed[v]) continue;
+    for (int64_t d = begin; d < end; d++) {
+      float *at = out + d * lanes + v * width;
       Simd::store(at, Simd::mul(Simd::load(at), alpha[v]));
     }
   }
+}
+
+inline bool any_changed(Vec alpha) {
+  alignas(64) float factor[width];
+  Simd::store(factor, alpha);
+  bool changed = false;
+  for (const float f : factor) changed = changed || f != 1;
+  return changed;
 }
 
 /// One block of keys for one sub-tile.
@@ -261,8 +282,10 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
   const int64_t dim = tile.attention->head_dim_v;
   Vec one[vectors];
   for (int v = 0; v < vectors; v++) one[v] = Simd::set1(1.0f);
-  const bool fold = !has_tiles && segments[0].first == 0 && segments[0].last == t.vectors;
-  if (!fold) rescale(t, alpha, dim);
+  const bool fold = segments[0].first == 0 && segments[0].last == t.vectors;
+  bool changed[vectors] = {};
+  for (int v = 0; v < t.vectors; v++) changed[v] = any_changed(alpha[v]);
+  if (!fold) rescale(t.out, alpha, changed, 0, dim, 0, t.vectors);
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     const Vec *factor = fold && i == 0 ? alpha : one;
@@ -274,7 +297,12 @@ inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, 
         for (int k = used; k < whole; k++)
           for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
         const float *of_segment = values.data + operands(g.begin) * stored(dim);
-        tile_gemm<true>(packed_tiles(of_segment, stored(dim)), dim, weights, lanes, columns, whole, out, lanes);
+        tile_gemm<true>(packed_tiles(of_segment, stored(dim)), dim, weights, lanes, columns, whole, out, lanes,
+                        [&](int64_t r, int64_t v) {
+                          if (fold && i == 0)
+                            rescale(out, alpha, changed, r * tile_rows, smaller((r + 2) * tile_rows, stored(dim)), v,
+                                    smaller<int64_t>(v + 2, columns));
+                        });
       } else if constexpr (columns <= vectors) {
         gemm_pv<columns>(values.data + operands(g.begin) * values.pitch, values.pitch, weights,
                          operands(g.end - g.begin), dim, out, factor);

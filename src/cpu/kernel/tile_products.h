@@ -87,11 +87,21 @@ inline void for_each_block(int64_t rows, int64_t vectors, const F &f) {
     }
 }
 
-/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles.
-template <bool add, class S = Simd>
+/// Nothing to do with blocks of a result.
+struct NoWork {
+  void operator()(int64_t, int64_t) const {}
+};
+
+/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles. Vectors'
+/// work with blocks of C, from a tile of rows and a vector on, happens next to the products of other blocks:
+/// before(row, vector), and after(row, vector).
+template <bool add, class S = Simd, class Before = NoWork, class After = NoWork>
 inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b_row, int64_t vectors, int64_t n,
-                      float *c, int64_t c_row) {
-  for_each_block<typename S::Tiles>(whole_tiles(rows), vectors, [&](auto block, int64_t r, int64_t v) {
+                      float *c, int64_t c_row, const Before &before = {}, const After &after = {}) {
+  const int64_t tiles = whole_tiles(rows);
+  int64_t last_row = 0, last_vector = -1;
+  before(0, 0);
+  for_each_block<typename S::Tiles>(tiles, vectors, [&](auto block, int64_t r, int64_t v) {
     const float *left = a.data + r * a.next_rows, *right = b + v * width;
     float *sum = c + r * tile_rows * c_row + v * width;
     if constexpr (add) {
@@ -101,8 +111,17 @@ inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b
     }
     for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row)
       block.multiply_add(left, a.row, a.next_rows, right, b_row);
+    if (v + 2 < vectors) {
+      before(r, v + 2);
+    } else if (r + 2 < tiles) {
+      before(r + 2, 0);
+    }
+    if (last_vector >= 0) after(last_row, last_vector);
     block.store(sum, c_row);
+    last_row = r;
+    last_vector = v;
   });
+  if (last_vector >= 0) after(last_row, last_vector);
 }
 
 /// Packs the transpose of 16 pairs of rows of `dim` bf16 as tiles: row d has element d of all 32.
