@@ -75,9 +75,9 @@ def tree(name, file, old, new, test, image=F16, types="f16"):
     return Mutant(name, image, file, old, new, WRONG, test=f"*/Trees.{test}/{types}_sm_{image[0]}", program="tree")
 
 
-def quantised(name, file, old, new, test="EachFormatAlone", image=MMA_QUANTISED, types="f16"):
+def quantised(name, file, old, new, test="EachFormatAlone", image=MMA_QUANTISED, types="f16", expected=WRONG):
     """One that a test of quantised keys and values shows."""
-    return Mutant(name, image, file, old, new, WRONG, test=f"*/Quantised.{test}/{types}_sm_80", program="quantised")
+    return Mutant(name, image, file, old, new, expected, test=f"*/Quantised.{test}/{types}_sm_80", program="quantised")
 
 
 def extreme(name, file, old, new, test, image=F16_64, types="f16", expected=WRONG):
@@ -382,7 +382,7 @@ MUTANTS = [
               "    if (zero.data) x -= load_factor(p, zero, s, key, head, d);\n", "", image=SIMT_QUANTISED, types="f32"),
     quantised("codes_first_group", "collective/codes.cuh", "d / factors.channels * factors.stride[3]", "0", image=SIMT_QUANTISED,
               types="f32"),
-    quantised("codes_second_part_begins_late", "collective/codes.cuh", "if (d >= dim)", "if (d > dim)", "KeysInTwoParts", SIMT_QUANTISED, "f32"),
+    quantised("codes_second_part_begins_late", "collective/codes.cuh", "if (d >= dim)", "if (d > dim)", "KeysInTwoParts", SIMT_QUANTISED, "f32", FAR),
     rotated("rotated_differences", "__fsub_rn(a, b);", "__fsub_rn(b, a);"),
     rotated("rotated_factor", "x[i] = __fmul_rn(x[i], c.factor);", "x[i] = x[i];"),
     rotated("rotated_without_waiting", "    __syncwarp();\n    for (int pair", "    for (int pair"),
