@@ -114,7 +114,7 @@ struct SharedMemory {
     mbarrier_init(shared_address(&state->ds_full), scores);
     mbarrier_init(shared_address(&state->dq_full), products + product_thread);
     mbarrier_init(shared_address(&state->dq_empty), reduce);
-    mbarrier_init(shared_address(&state->sums_full), products);
+    mbarrier_init(shared_address(&state->sums_full), products + product_thread);
     fence_mbarrier_init();
   }
 };

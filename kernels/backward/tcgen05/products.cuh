@@ -32,7 +32,7 @@ class Products {
       if (pairs != Pairs::careful_of_keys) multiply_ds();
       release(state_.dq_full);
     }
-    tcgen05_commit(shared_address(&state_.sums_full));
+    release(state_.sums_full);
   }
 
  private:
