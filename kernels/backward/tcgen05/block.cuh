@@ -2,8 +2,8 @@
 // first (StreamCoord). n is a step: a tile of queries.
 //
 // clang-format off
-//   warp 13: loads         warp 12: products                        warps 4 - 7, 8 - 11: scores, half of the queries each
-//   ──────────────         ─────────────────                        ────────────────────────────────────────────────────
+//   warp 13: loads         warp 12: products                        warps 4 - 7, 8 - 11: scores of half the queries
+//   ──────────────         ─────────────────                        ───────────────────────────────────────────────
 //   K, V by TMA ─ kv_full >
 //   Q ─────────── q_full ─> S^T(n)  = K Q^T      ────── s_full ───> P^T = 2^(c S^T - lse), in place of S^T
 //   dO ───────── do_full ─> dV     += P^T dO    <────── p_full ────
