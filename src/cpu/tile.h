@@ -78,15 +78,20 @@ struct QueryTile {
   TreeRow *tree = nullptr;  // of each row, where there are new keys
 };
 
-/// A tile of the forward pass, with its rows.
-struct ForwardQueryTile : QueryTile {
-  ForwardQueryTile() {
+/// A tile with memory for its rows.
+template <int most>
+struct QueryTileOf : QueryTile {
+  QueryTileOf() {
     row = rows_of_tile;
     tree = trees_of_tile;
   }
-  QueryRow rows_of_tile[max_tile_rows];
-  TreeRow trees_of_tile[max_tile_rows];
+  QueryTileOf(const QueryTileOf &) = delete;
+  QueryTileOf &operator=(const QueryTileOf &) = delete;
+
+  QueryRow rows_of_tile[most];
+  TreeRow trees_of_tile[most];
 };
+using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 
 /// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.
 struct Microkernel {

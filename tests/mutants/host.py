@@ -424,7 +424,7 @@ CPU = [
     Mutant("masked_by_a_row", "src/cpu/masked.h", "i < first + n && i < tile.rows", "i < first + 1", MASKED),
     Mutant("masked_beyond_a_window", "src/cpu/masked.h", "r.low == row.low && r.high == row.high", "true", MASKED),
     Mutant("masked_by_many_keys", "src/cpu/masked.h", "for (; i < n; i++) {", "for (; i + 1 < n; i++) {", MASKED),
-    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_next,", "load<5>(a,", TILES),
+    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_next,", "load<5>(a + 0 * a_next,", TILES),
     Mutant("columns_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<7>(b + width,", "load<7>(b,", TILES),
     Mutant("keys_between_tiles", "src/cpu/kernel/segments.h", "has_tiles ? 32 : 16", "16", TILES),
     Mutant("values_behind_the_last_key", "src/cpu/kernel/keys.h", "i + r < n", "i + r <= n", TILES),

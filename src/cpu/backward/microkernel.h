@@ -16,13 +16,7 @@ struct BackwardRow {
 };
 
 /// Consecutive queries of one head, followed by a kernel's staged operands: query_bytes in all.
-struct BackwardQueryTile : QueryTile {
-  BackwardQueryTile() {
-    row = rows_of_tile;
-    tree = trees_of_tile;
-  }
-  QueryRow rows_of_tile[max_backward_rows];
-  TreeRow trees_of_tile[max_backward_rows];
+struct BackwardQueryTile : QueryTileOf<max_backward_rows> {
   BackwardRow gradient[max_backward_rows];
   int64_t dout_elem = 0, dq_elem = 0;
   fa_dtype dout_dtype = FA_F32, dq_dtype = FA_F32;
