@@ -15,14 +15,14 @@ constexpr Dim one = exactly(1, "unused dimension");
 class Reader {
  public:
   Reader(const Attention &attention, const fa_append_args &args, Purpose purpose, AppendCall *call)
-      : a_(attention), args_(args), purpose_(purpose), c_(*call) {}
+      : a_(attention), args_(args), purpose_(purpose), call_(*call) {}
 
   bool read(const TensorFieldOf<fa_append_args, AppendCall> &t) {
     const fa_tensor &given = args_.*t.given;
     const bool required = t.presence == Presence::required;
-    const Use use = {.written = is_written(c_, t.access), .data = !required || purpose_ == Purpose::run};
+    const Use use = {.written = is_written(call_, t.access), .data = !required || purpose_ == Purpose::run};
     if (!required && !given.data) return true;
-    return read_tensor(t.name, given, use, types_of(t.type, a_), shape(t.shape), &(c_.*t.view)) && derive(t.shape);
+    return read_tensor(t.name, given, use, types_of(t.type, a_), shape(t.shape), &(call_.*t.view)) && derive(t.shape);
   }
 
  private:
@@ -37,17 +37,17 @@ class Reader {
       case ShapeRule::new_values:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"), dim_v};
       case ShapeRule::pages:
-        return {exactly(c_.batch, "sequences"), any("pages of a sequence"), one, one};
+        return {exactly(call_.batch, "sequences"), any("pages of a sequence"), one, one};
       case ShapeRule::keys:
-        return {entries(), rows(), exactly(c_.heads_kv, "heads, as k"), dim_k};
+        return {entries(), rows(), exactly(call_.heads_kv, "heads, as k"), dim_k};
       case ShapeRule::values:
-        return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"), exactly(c_.heads_kv, "heads, as k"),
-                dim_v};
+        return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"),
+                exactly(call_.heads_kv, "heads, as k"), dim_v};
       case ShapeRule::new_rope_keys:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"), dim_rope};
       case ShapeRule::rope_keys:
-        return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"), exactly(c_.heads_kv, "heads, as k"),
-                dim_rope};
+        return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"),
+                exactly(call_.heads_kv, "heads, as k"), dim_rope};
       case ShapeRule::of_keys:
         return factors(a_.head_dim_k(), "groups of channels: a divisor of the elements of a row of k_cache");
       case ShapeRule::of_values:
@@ -59,7 +59,7 @@ class Reader {
       case ShapeRule::rotary:
         return {one, any("positions"), one, {1, a_.head_dim / 2, "pairs of a row: rotary_dim / 2"}};
       case ShapeRule::as_rotary_cos:
-        return {one, exactly(c_.rotary_rows, "as rotary_cos"), one, exactly(c_.rotary_pairs, "as rotary_cos")};
+        return {one, exactly(call_.rotary_rows, "as rotary_cos"), one, exactly(call_.rotary_pairs, "as rotary_cos")};
       case ShapeRule::new_places:
         return {exactly(k[0], "as k"), exactly(k[1], "new tokens, as k"), one, one};
       case ShapeRule::query_places:
@@ -79,9 +79,10 @@ class Reader {
   /// The first dimension of the cache.
   Dim entries() const {
     if (in_pages()) return any("pages");
-    const bool nothing_new = c_.batch == 0 || c_.rows_new == 0;  // slots without memory do not say that there are pages
+    const bool nothing_new =
+        call_.batch == 0 || call_.rows_new == 0;  // slots without memory do not say that there are pages
     if (args_.kv_batch_idx || nothing_new) return any("entries of the cache");
-    return exactly(c_.batch, args_.cu_seqlens_new ? "num_seqs" : "sequences, as k");
+    return exactly(call_.batch, args_.cu_seqlens_new ? "num_seqs" : "sequences, as k");
   }
 
   Dim rows() const { return in_pages() ? Dim{1, max_length, "rows of a page"} : any("rows of the cache"); }
@@ -91,7 +92,7 @@ class Reader {
     Shape shape = {};
     for (size_t i = 0; i < 3; ++i) {
       const int64_t length = args_.k_cache.shape[i];
-      shape[i] = c_.computes_scales
+      shape[i] = call_.computes_scales
                      ? exactly(length, "as k_cache: FA_APPEND_COMPUTE_SCALES writes one for each token and head")
                      : repeatable(length, length, "as k_cache");
     }
@@ -103,10 +104,10 @@ class Reader {
 
   /// The second dimension of q.
   Dim queries() const {
-    if (args_.cu_seqlens_new) return exactly(c_.rows_new, "cu_seqlens_new packs q as it does k");
-    if (args_.seqused_new) return exactly(c_.rows_new, "as k: seqused_new is that of both");
+    if (args_.cu_seqlens_new) return exactly(call_.rows_new, "cu_seqlens_new packs q as it does k");
+    if (args_.seqused_new) return exactly(call_.rows_new, "as k: seqused_new is that of both");
     if (args_.positions.data && !args_.q_positions.data) {
-      return exactly(c_.rows_new, "as k, whose positions q has; else give q_positions");
+      return exactly(call_.rows_new, "as k, whose positions q has; else give q_positions");
     }
     return any("queries");
   }
@@ -114,26 +115,26 @@ class Reader {
   /// What follows from a tensor whose shape is legal.
   bool derive(ShapeRule shape) {
     if (shape == ShapeRule::new_keys) {
-      c_.batch = args_.cu_seqlens_new ? args_.num_seqs : args_.k.shape[0];
-      c_.rows_new = args_.k.shape[1];
-      c_.heads_kv = args_.k.shape[2];
+      call_.batch = args_.cu_seqlens_new ? args_.num_seqs : args_.k.shape[0];
+      call_.rows_new = args_.k.shape[1];
+      call_.heads_kv = args_.k.shape[2];
       return derive_bound();
     }
     if (shape == ShapeRule::keys) return derive_cache();
     if (shape == ShapeRule::queries) {
-      c_.rows_q = args_.q.shape[1];
-      c_.heads_q = args_.q.shape[2];
+      call_.rows_q = args_.q.shape[1];
+      call_.heads_q = args_.q.shape[2];
     } else if (shape == ShapeRule::rotary) {
-      c_.rotary_rows = args_.rotary_cos.shape[1];
-      c_.rotary_pairs = args_.rotary_cos.shape[3];
+      call_.rotary_rows = args_.rotary_cos.shape[1];
+      call_.rotary_pairs = args_.rotary_cos.shape[3];
     }
     return true;
   }
 
   bool derive_bound() {
-    const int64_t given = args_.max_seqlen_new, rows = c_.rows_new;
-    c_.max_seqlen_new = given == 0 ? rows : std::min(given, rows);
-    if (c_.batch == 0 || args_.cu_seqlens_new || args_.seqused_new || c_.max_seqlen_new == rows) return true;
+    const int64_t given = args_.max_seqlen_new, rows = call_.rows_new;
+    call_.max_seqlen_new = given == 0 ? rows : std::min(given, rows);
+    if (call_.batch == 0 || args_.cu_seqlens_new || args_.seqused_new || call_.max_seqlen_new == rows) return true;
     return refuse(
         "args.max_seqlen_new is %lld, but every sequence has all %lld rows of k; expected at least %lld, or "
         "seqused_new to say how many are used",
@@ -141,20 +142,20 @@ class Reader {
   }
 
   bool derive_cache() {
-    c_.batch_cache = args_.k_cache.shape[0];
-    c_.rows_cache = args_.k_cache.shape[1];
+    call_.batch_cache = args_.k_cache.shape[0];
+    call_.rows_cache = args_.k_cache.shape[1];
     if (!in_pages()) return true;
-    c_.page_size = args_.k_cache.shape[1];
+    call_.page_size = args_.k_cache.shape[1];
     if (!args_.block_table.data) return true;
-    c_.rows_cache = args_.block_table.shape[1] * c_.page_size;
-    return in_range("args.block_table.shape[1] x args.k_cache.shape[1]", c_.rows_cache, 0, max_length,
+    call_.rows_cache = args_.block_table.shape[1] * call_.page_size;
+    return in_range("args.block_table.shape[1] x args.k_cache.shape[1]", call_.rows_cache, 0, max_length,
                     "rows of a sequence: pages x rows of a page");
   }
 
   const Attention &a_;
   const fa_append_args &args_;
   Purpose purpose_;
-  AppendCall &c_;
+  AppendCall &call_;
 };
 
 bool check_num_seqs(const fa_append_args &args) {

@@ -11,22 +11,22 @@
 
 namespace fa::api {
 
-/// Runs body(host) in the library's own thread state and returns its fa_status; an exception becomes one. The library
-/// throws when memory is short; any other exception was thrown by a function of the host (parallel_for, the log).
+/// Runs body(caller) in the library's own thread state and returns its fa_status; an exception becomes one. The library
+/// throws when memory is short; any other exception was thrown by a function of the program (parallel_for, the log).
 template <class Body>
 fa_status guarded(Body &&body) {
   fa_status status;
-  in_default_state([&](CallerState &host) {
-    const LogScope thread(host);
+  in_default_state([&](CallerState &caller) {
+    const LogScope thread(caller);
     try {
-      status = body(host);
+      status = body(caller);
     } catch (const std::bad_alloc &) {
       status = fail(FA_ERROR_OUT_OF_MEMORY, "out of memory: the host's memory is short; a smaller call may fit");
     } catch (const std::exception &error) {
-      status =
-          fail(FA_ERROR_INVALID_ARGUMENT, "a function of the host threw \"%s\"; expected it to return", error.what());
+      status = fail(FA_ERROR_INVALID_ARGUMENT, "a function of the program threw \"%s\"; expected it to return",
+                    error.what());
     } catch (...) {
-      status = fail(FA_ERROR_INVALID_ARGUMENT, "a function of the host threw; expected it to return");
+      status = fail(FA_ERROR_INVALID_ARGUMENT, "a function of the program threw; expected it to return");
     }
   });
   return status;

@@ -50,9 +50,9 @@ fa_status workspace_size(const fa_op *op, const ArgsOf<Call> *args, size_t *byte
 template <class Call>
 fa_status execute(const fa_op *op, const ArgsOf<Call> *args) {
   if (!op) return refuse_null("op", "an op from fa_create");
-  return guarded([=](CallerState &host) -> fa_status {
+  return guarded([=](CallerState &caller) -> fa_status {
     Call call;
-    call.host = &host;
+    call.caller = &caller;
     if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
     if (call.writes_nothing()) return FA_OK;
     const Engine &engine = *op->prepared.engine;

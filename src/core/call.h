@@ -83,8 +83,8 @@ struct CallerState;
 
 /// The resources of a call.
 struct Execution {
-  CallerState *host = nullptr;  // the calling thread's state on entry
-  int32_t num_splits = 0;       // 0: the engine chooses
+  CallerState *caller = nullptr;  // the calling thread's state on entry
+  int32_t num_splits = 0;         // 0: the engine chooses
   void *workspace = nullptr;
   size_t workspace_size = 0;
   void *stream = nullptr;

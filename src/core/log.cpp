@@ -52,8 +52,8 @@ void log_message(const char *format, ...) {
   }
 }
 
-LogScope::LogScope(CallerState &host) : has_callback_(sink.log != nullptr) {
-  if (has_callback_) before_ = std::exchange(caller_state, &host);
+LogScope::LogScope(CallerState &caller) : has_callback_(sink.log != nullptr) {
+  if (has_callback_) before_ = std::exchange(caller_state, &caller);
 }
 
 LogScope::~LogScope() {

@@ -16,7 +16,7 @@ bool verbose_dispatch();
 /// While this exists, the calling thread's messages reach the callback in the thread's state on entry.
 class LogScope {
  public:
-  explicit LogScope(CallerState &host);
+  explicit LogScope(CallerState &caller);
   ~LogScope();
   LogScope(const LogScope &) = delete;
   LogScope &operator=(const LogScope &) = delete;

@@ -86,17 +86,17 @@ struct Factors {
 class Worker {
  public:
   Worker(const AppendCall &call, const IsaKernels &kernels, int64_t worker, int64_t workers)
-      : c_(call), kernels_(kernels), worker_(worker), workers_(workers) {
-    const Attention &a = *c_.attention;
-    unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(c_.heads_kv * bytes_of_row(a), 1), 1);
-    may_collide_ = c_.slot_mapping || c_.block_table || c_.kv_batch_idx != nullptr;
+      : call_(call), kernels_(kernels), worker_(worker), workers_(workers) {
+    const Attention &a = *call_.attention;
+    unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(call_.heads_kv * bytes_of_row(a), 1), 1);
+    may_collide_ = call_.slot_mapping || call_.block_table || call_.kv_batch_idx != nullptr;
   }
 
   void run() const {
-    for (int64_t b = 0; b < c_.batch; b++) {
-      const NewTokens t = new_tokens_of(c_, b);
-      if (c_.k) append(t);
-      if (c_.q) rotate_queries(t);
+    for (int64_t b = 0; b < call_.batch; b++) {
+      const NewTokens t = new_tokens_of(call_, b);
+      if (call_.k) append(t);
+      if (call_.q) rotate_queries(t);
     }
   }
 
@@ -106,48 +106,48 @@ class Worker {
       const Run run = run_at(t, i);
       if (!run.skipped && is_mine(run, t, i)) {
         write_keys(run, t, i);
-        if (c_.k_rope) write_rope(run, t, i);
-        if (c_.v) write_values(run, t, i);
+        if (call_.k_rope) write_rope(run, t, i);
+        if (call_.v) write_values(run, t, i);
       }
       i += run.tokens;
     }
   }
 
   void write_keys(const Run &run, const NewTokens &t, int64_t i) const {
-    const FactorChannels &channels = c_.channels;
-    const Attention &a = *c_.attention;
-    const Stream stream = {c_.k, c_.k_cache, a.head_dim_k(), c_.pairs_of_k(), a.hadamard_k};
-    if (is_quantised(c_.k_cache.dtype))
-      return quantise(stream, {c_.k_scale, c_.k_zero, channels.k_scale, channels.k_zero}, run, t, i);
-    write(stream, c_.k_cache.at(run.entry, run.row, 0), t, i, run.tokens);
+    const FactorChannels &channels = call_.channels;
+    const Attention &a = *call_.attention;
+    const Stream stream = {call_.k, call_.k_cache, a.head_dim_k(), call_.pairs_of_k(), a.hadamard_k};
+    if (is_quantised(call_.k_cache.dtype))
+      return quantise(stream, {call_.k_scale, call_.k_zero, channels.k_scale, channels.k_zero}, run, t, i);
+    write(stream, call_.k_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
   void write_rope(const Run &run, const NewTokens &t, int64_t i) const {
-    write({c_.k_rope, c_.k_rope_cache, c_.attention->head_dim_rope, c_.pairs_of_k_rope()},
-          c_.k_rope_cache.at(run.entry, run.row, 0), t, i, run.tokens);
+    write({call_.k_rope, call_.k_rope_cache, call_.attention->head_dim_rope, call_.pairs_of_k_rope()},
+          call_.k_rope_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
   void write_values(const Run &run, const NewTokens &t, int64_t i) const {
-    const FactorChannels &channels = c_.channels;
-    const Stream stream = {c_.v, c_.v_cache, c_.attention->head_dim_v, 0, c_.attention->hadamard_v};
-    if (is_quantised(c_.v_cache.dtype))
-      return quantise(stream, {c_.v_scale, c_.v_zero, channels.v_scale, channels.v_zero}, run, t, i);
-    write(stream, c_.v_cache.at(run.entry, run.row, 0), t, i, run.tokens);
+    const FactorChannels &channels = call_.channels;
+    const Stream stream = {call_.v, call_.v_cache, call_.attention->head_dim_v, 0, call_.attention->hadamard_v};
+    if (is_quantised(call_.v_cache.dtype))
+      return quantise(stream, {call_.v_scale, call_.v_zero, channels.v_scale, channels.v_zero}, run, t, i);
+    write(stream, call_.v_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
   /// A run's rows as codes.
   void quantise(const Stream &stream, const Factors &factors, const Run &run, const NewTokens &t, int64_t i) const {
     const auto &[from, to, dim, pairs, block] = stream;
-    const int64_t first = c_.rotates_tail ? dim - 2 * pairs : 0;
+    const int64_t first = call_.rotates_tail ? dim - 2 * pairs : 0;
     const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to.at(run.entry, run.row, 0),
-                                                  run.tokens, c_.heads_kv);
+                                                  run.tokens, call_.heads_kv);
     const auto of_token = [&](const View &view, int64_t channels, int64_t n) {
       char *const at = view ? view.at(run.entry, run.row + n, 0) : nullptr;
       return TokenFactor{at, view.stride[2], view.stride[3], view.dtype, channels};
     };
     for (int64_t n = 0; n < run.tokens; n++) {
       const TokenCodes codes = {of_token(factors.scale, factors.scale_channels, n),
-                                of_token(factors.zero, factors.zero_channels, n), c_.computes_scales};
+                                of_token(factors.zero, factors.zero_channels, n), call_.computes_scales};
       kernels_.quantise_rows(rows_of(box, n), codes, rotation_of(stream, t, i + n), first);
     }
   }
@@ -161,25 +161,25 @@ class Worker {
 
   /// The row of the rotary tables for new token i.
   int64_t position_of(const NewTokens &t, int64_t i) const {
-    return c_.positions ? index_of(c_.positions, t, i) : t.position + i;
+    return call_.positions ? index_of(call_.positions, t, i) : t.position + i;
   }
 
   /// The tokens from i on that go to consecutive rows, and to one worker.
   Run run_at(const NewTokens &t, int64_t i) const {
     Run run = {t.entry, t.place + i, t.count - i, false};
-    if (c_.slot_mapping) {
-      const int64_t slot = index_of(c_.slot_mapping, t, i);
+    if (call_.slot_mapping) {
+      const int64_t slot = index_of(call_.slot_mapping, t, i);
       if (slot < 0) return {0, 0, 1, true};
-      run.entry = slot / c_.page_size, run.row = slot % c_.page_size;
-      const int64_t most = std::min(run.tokens, rows_of_worker(run.row, c_.page_size));
+      run.entry = slot / call_.page_size, run.row = slot % call_.page_size;
+      const int64_t most = std::min(run.tokens, rows_of_worker(run.row, call_.page_size));
       run.tokens = 1;
-      while (run.tokens < most && index_of(c_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
+      while (run.tokens < most && index_of(call_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
       return run;
     }
-    if (c_.block_table) {
-      run.entry = *c_.block_table.at<const int32_t>(t.index, run.row / c_.page_size, 0);
-      run.row %= c_.page_size;
-      run.tokens = std::min(run.tokens, rows_of_worker(run.row, c_.page_size));
+    if (call_.block_table) {
+      run.entry = *call_.block_table.at<const int32_t>(t.index, run.row / call_.page_size, 0);
+      run.row %= call_.page_size;
+      run.tokens = std::min(run.tokens, rows_of_worker(run.row, call_.page_size));
       return run;
     }
     const int64_t whole_unit = unit_ - (may_collide_ ? run.row : source_of(t, i)) % unit_;
@@ -193,38 +193,39 @@ class Worker {
   }
 
   /// A row of the call, by its number.
-  int64_t source_of(const NewTokens &t, int64_t i) const { return t.batch * c_.rows_new + t.first + i; }
+  int64_t source_of(const NewTokens &t, int64_t i) const { return t.batch * call_.rows_new + t.first + i; }
 
   /// Whether a run, which begins at token i, is this worker's: by its rows in the cache, well mixed, where others may
   /// go there too, else by its place in the call.
   bool is_mine(const Run &run, const NewTokens &t, int64_t i) const {
     if (workers_ == 1) return true;
     if (!may_collide_) return source_of(t, i) / unit_ % workers_ == worker_;
-    const int64_t units_of_entry = (c_.page_size > 0 ? c_.page_size : c_.rows_cache) / unit_ + 1;
+    const int64_t units_of_entry = (call_.page_size > 0 ? call_.page_size : call_.rows_cache) / unit_ + 1;
     const auto unit = static_cast<uint64_t>(run.entry * units_of_entry + run.row / unit_);
     const uint64_t mixed = unit * 0x9e3779b97f4a7c15 >> 32;
     return static_cast<int64_t>(mixed * static_cast<uint64_t>(workers_) >> 32) == worker_;
   }
 
   void rotate_queries(const NewTokens &t) const {
-    const int64_t queries = queries_of(c_, t), before = (t.batch * c_.rows_q + t.first) % workers_;
+    const int64_t queries = queries_of(call_, t), before = (t.batch * call_.rows_q + t.first) % workers_;
     for (int64_t i = (worker_ - before + workers_) % workers_; i < queries; i += workers_)
-      write({c_.q, c_.q_out, c_.attention->head_dim, c_.rotary_pairs}, c_.q_out.at(t.batch, t.first + i, 0), t, i, 1);
+      write({call_.q, call_.q_out, call_.attention->head_dim, call_.rotary_pairs},
+            call_.q_out.at(t.batch, t.first + i, 0), t, i, 1);
   }
 
   /// Rows i .. i + tokens - 1 of a stream, their columns with pairs rotated.
   void write(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
     const auto &[from, to, dim, pairs, block] = stream;
     if (block > 1) return write_rotated(stream, to_row, t, i, tokens);
-    const bool of_q = &from == &c_.q;
-    const int64_t heads = of_q ? c_.heads_q : c_.heads_kv, rotated = 2 * pairs;
-    const int64_t first = c_.rotates_tail ? dim - rotated : 0;
+    const bool of_q = &from == &call_.q;
+    const int64_t heads = of_q ? call_.heads_q : call_.heads_kv, rotated = 2 * pairs;
+    const int64_t first = call_.rotates_tail ? dim - rotated : 0;
     const char *const from_row = from.at(t.batch, t.first + i, 0);
     if (first > 0) write_plain({from, to, 0, first}, from_row, to_row, tokens, heads);
     if (first + rotated < dim)
       write_plain({from, to, first + rotated, dim - first - rotated}, from_row, to_row, tokens, heads);
     if (rotated == 0) return;
-    const View &positions = of_q && c_.q_positions ? c_.q_positions : c_.positions;
+    const View &positions = of_q && call_.q_positions ? call_.q_positions : call_.positions;
     const Box box = Columns{from, to, first, rotated}.box(from_row, to_row, tokens, heads);
     for (int64_t n = 0; n < tokens; n++) {
       const int64_t position = positions ? index_of(positions, t, i + n) : t.position + i + n;
@@ -235,8 +236,8 @@ class Worker {
   /// Rows of new tokens that are rotated as a whole.
   void write_rotated(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
     const auto &[from, to, dim, pairs, block] = stream;
-    const int64_t first = c_.rotates_tail ? dim - 2 * pairs : 0;
-    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to_row, tokens, c_.heads_kv);
+    const int64_t first = call_.rotates_tail ? dim - 2 * pairs : 0;
+    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to_row, tokens, call_.heads_kv);
     for (int64_t n = 0; n < tokens; n++) {
       kernels_.rotate_whole_rows(rows_of(box, n), rotation_of(stream, t, i + n), first);
     }
@@ -286,12 +287,12 @@ class Worker {
   }
 
   TokenRotation rotation_at(int64_t position) const {
-    const View &cos = c_.rotary_cos, &sin = c_.rotary_sin;
+    const View &cos = call_.rotary_cos, &sin = call_.rotary_sin;
     return {cos.at(0, position, 0), sin.at(0, position, 0), cos.stride[3], sin.stride[3], cos.dtype, sin.dtype,
-            c_.rotary_pairs,        c_.interleaved};
+            call_.rotary_pairs,     call_.interleaved};
   }
 
-  const AppendCall &c_;
+  const AppendCall &call_;
   const IsaKernels &kernels_;
   const int64_t worker_, workers_;
   int64_t unit_;      // rows
@@ -312,11 +313,11 @@ int64_t index_of(const View &view, const NewTokens &t, int64_t i) {
   return index;
 }
 
-int64_t append_workers(const AppendCall &c, int64_t threads) {
-  const Attention &a = *c.attention;
-  const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch;
-  const double rows = static_cast<double>(entries * c.rows_new) * static_cast<double>(c.heads_kv);
-  const double queries = static_cast<double>(entries * c.rows_q) * static_cast<double>(c.heads_q);
+int64_t append_workers(const AppendCall &call, int64_t threads) {
+  const Attention &a = *call.attention;
+  const int64_t entries = call.cu_seqlens_new != nullptr ? 1 : call.batch;
+  const double rows = static_cast<double>(entries * call.rows_new) * static_cast<double>(call.heads_kv);
+  const double queries = static_cast<double>(entries * call.rows_q) * static_cast<double>(call.heads_q);
   const double bytes =
       rows * static_cast<double>(bytes_of_row(a)) + queries * static_cast<double>(a.head_dim * dtype_bytes(a.q_dtype));
   return std::clamp<int64_t>(static_cast<int64_t>(bytes / worker_bytes), 1, threads);

@@ -66,7 +66,7 @@ struct Executor<ForwardCall> {
     SharedState shared{call, kernels, plan, workers};
     if (workers <= 1) return run_worker(shared, 0);
     const fa_task task = [](void *ctx, int64_t worker) { run_worker(*static_cast<SharedState *>(ctx), worker); };
-    run_tasks(*call.attention, call.host, task, &shared, workers);
+    run_tasks(*call.attention, call.caller, task, &shared, workers);
   }
 };
 
@@ -83,7 +83,7 @@ struct Executor<BackwardCall> {
                       char *memory) {
     const BackwardPlan plan(call, *kernels.backward, workspace, memory);
     const int64_t workers = plan.macs() < min_parallel_macs ? 1 : workspace.workers;
-    run_backward(plan, ThreadTeam(*call.attention, call.host, workers, plan.queues()));
+    run_backward(plan, ThreadTeam(*call.attention, call.caller, workers, plan.queues()));
   }
 };
 #endif
@@ -128,7 +128,7 @@ struct Executor<AppendCall> {
       const Shared &s = *static_cast<Shared *>(ctx);
       run_append(s.call, s.kernels, worker, s.workers);
     };
-    run_tasks(*call.attention, call.host, task, &shared, shared.workers);
+    run_tasks(*call.attention, call.caller, task, &shared, shared.workers);
   }
 };
 
@@ -149,9 +149,7 @@ fa_status check_contents(const AppendCall &call) {
 
 /// Whether this build has an operation: always, unless a CMake option can leave it out.
 template <class Call>
-concept Built = *build_option<Call> == '\0' || requires {
-  sizeof(Executor<Call>);
-};
+concept Built = *build_option<Call> == '\0' || requires { sizeof(Executor<Call>); };
 
 template <class Call>
 fa_status lacks_operation() {

@@ -46,7 +46,7 @@ void run_merge(const MergeCall &call, const IsaKernels &kernels, int32_t threads
   Shared shared{call, kernels, rows, at_a_time};
   const int64_t workers = std::min<int64_t>(threads, (rows + at_a_time - 1) / at_a_time);
   if (workers <= 1) return kernels.merge_parts(call, 0, rows);
-  run_tasks(*call.attention, call.host, run_worker, &shared, workers);
+  run_tasks(*call.attention, call.caller, run_worker, &shared, workers);
 }
 
 }  // namespace fa::cpu

@@ -18,8 +18,8 @@ constexpr Count aligned(Count bytes) {
   return rounded_up(bytes, 64);
 }
 
-int64_t group(const ForwardCall &p) {
-  return p.heads_q / p.heads_kv;
+int64_t group(const ForwardCall &call) {
+  return call.heads_q / call.heads_kv;
 }
 
 /// Floats of one row's partial softmax.
@@ -37,10 +37,10 @@ bool unit_stride(const View &view) {
 }
 
 /// The first microkernel that supports a head of this many rows.
-const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &kernels, int64_t rows) {
-  const bool unit_strides = unit_stride(p.k) && unit_stride(p.v);
+const Microkernel &choose_microkernel(const ForwardCall &call, const IsaKernels &kernels, int64_t rows) {
+  const bool unit_strides = unit_stride(call.k) && unit_stride(call.v);
   for (const Microkernel &microkernel : microkernels_of(kernels))
-    if (microkernel.supports(*p.attention) && (microkernel.many_tiles || rows <= microkernel.tile_rows) &&
+    if (microkernel.supports(*call.attention) && (microkernel.many_tiles || rows <= microkernel.tile_rows) &&
         (microkernel.any_stride || unit_strides))
       return microkernel;
   return kernels.fallback();
@@ -48,16 +48,17 @@ const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &ke
 
 /// True when the heads of a key are contiguous in memory (BSHD), and those of its values: it pays to read them
 /// together, as rows of one head are far apart.
-bool heads_interleaved(const ForwardCall &p) {
-  const Attention &a = *p.attention;
-  return p.heads_kv > 1 && p.k.stride[2] == row_bytes(p.k.dtype, a.head_dim_k()) && p.k.stride[1] > p.k.stride[2] &&
-         p.v.stride[2] == row_bytes(p.v.dtype, a.head_dim_v) && p.v.stride[1] > p.v.stride[2];
+bool heads_interleaved(const ForwardCall &call) {
+  const Attention &a = *call.attention;
+  return call.heads_kv > 1 && call.k.stride[2] == row_bytes(call.k.dtype, a.head_dim_k()) &&
+         call.k.stride[1] > call.k.stride[2] && call.v.stride[2] == row_bytes(call.v.dtype, a.head_dim_v) &&
+         call.v.stride[1] > call.v.stride[2];
 }
 
 /// The number of heads whose items a worker may take at once.
-int64_t max_heads(const ForwardCall &p, const SequencePlan &plan) {
-  if (!plan.microkernel->many_heads || !heads_interleaved(p) || plan.rows == 0) return 1;
-  return std::clamp<int64_t>(max_rows_of_heads / plan.rows, 1, p.heads_kv);
+int64_t max_heads(const ForwardCall &call, const SequencePlan &plan) {
+  if (!plan.microkernel->many_heads || !heads_interleaved(call) || plan.rows == 0) return 1;
+  return std::clamp<int64_t>(max_rows_of_heads / plan.rows, 1, call.heads_kv);
 }
 
 /// The maximum number of keys that this many consecutive queries attend, as far as a window or a chunk bounds it.
@@ -73,9 +74,9 @@ Count keys_of(const Attention &a, int64_t queries) {
 
 /// Rows are counted over all heads of q, however these are grouped: a tile of one key head has no more rows, and a tile
 /// of several heads may have rows of all.
-ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &kernels, int64_t threads) {
-  const Attention &a = *p.attention;
-  const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
+ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernels &kernels, int64_t threads) {
+  const Attention &a = *call.attention;
+  const Count batch = call.batch, heads_kv = call.heads_kv, rows = Count(call.max_seqlen_q) * call.heads_q;
   const auto at_most = [](Count count, int64_t most) {
     return static_cast<int64_t>(std::min<Count>(count, most).value());
   };
@@ -92,24 +93,24 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &
     workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
     kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));
   }
-  const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
+  const Count all_rows = call.cu_seqlens_q != nullptr ? Count(call.rows_q) * call.heads_q : batch * rows;
   const Count tiles = all_rows / min_rows + batch * heads_kv;
   // Splits that the engine chooses are those of a sequence's only tile, where it has more than one. Keys that some rows
   // attend may begin anywhere in their first split.
-  const Count keys = keys_of(a, std::clamp<int64_t>(p.max_seqlen_q, 1, max_rows));
+  const Count keys = keys_of(a, std::clamp<int64_t>(call.max_seqlen_q, 1, max_rows));
   const Count max_splits =
-      std::min<Count>(ceil_div(p.max_seqlen_k, split_keys), (keys + (split_keys - 2)) / split_keys + 1);
+      std::min<Count>(ceil_div(call.max_seqlen_k, split_keys), (keys + (split_keys - 2)) / split_keys + 1);
   Count auto_splits = batch * max_splits;
-  if (p.cu_seqlens_k != nullptr)
-    auto_splits = std::min(auto_splits, p.rows_k / split_keys + std::min<Count>(batch, p.rows_k / split_keys));
-  const bool given = p.num_splits > 0;
-  const bool split = given ? p.num_splits > 1 : max_splits > 1;
+  if (call.cu_seqlens_k != nullptr)
+    auto_splits = std::min(auto_splits, call.rows_k / split_keys + std::min<Count>(batch, call.rows_k / split_keys));
+  const bool given = call.num_splits > 0;
+  const bool split = given ? call.num_splits > 1 : max_splits > 1;
   const Count split_rows = !split  ? 0
-                           : given ? all_rows * p.num_splits
+                           : given ? all_rows * call.num_splits
                                    : std::min(rows, max_rows * heads_kv) * auto_splits;
   // A sequence's items are its tiles, or the splits of its only tile.
-  const bool packed = p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr;
-  const Count items = given    ? tiles * p.num_splits
+  const bool packed = call.cu_seqlens_q != nullptr || call.cu_seqlens_k != nullptr;
+  const Count items = given    ? tiles * call.num_splits
                       : packed ? tiles + heads_kv * auto_splits
                                : std::max(tiles, heads_kv * auto_splits);
 
@@ -123,47 +124,47 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &
   return workspace;
 }
 
-ForwardPlan::ForwardPlan(const ForwardCall &p, const IsaKernels &kernels, const ForwardWorkspace &workspace,
+ForwardPlan::ForwardPlan(const ForwardCall &call, const IsaKernels &kernels, const ForwardWorkspace &workspace,
                          char *memory)
     : sequences_(reinterpret_cast<SequencePlan *>(memory)),
-      sequence_count_(p.batch),
+      sequence_count_(call.batch),
       counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + workspace.sequences_bytes.value())),
       partials_(reinterpret_cast<float *>(memory + (workspace.sequences_bytes + workspace.counters_bytes).value())),
       scratch_(memory + (workspace.sequences_bytes + workspace.counters_bytes + workspace.partials_bytes).value()),
       scratch_bytes_(static_cast<int64_t>(workspace.scratch_bytes)),
       tile_rows_(workspace.tile_rows) {
-  const Attention &a = *p.attention;
+  const Attention &a = *call.attention;
   int64_t counters = 0, partials = 0;
-  for (int64_t b = 0; b < p.batch; b++) {
+  for (int64_t b = 0; b < call.batch; b++) {
     SequencePlan &plan = *new (&sequences_[b]) SequencePlan{};
-    plan.sequence = resolve_sequence(p, b);
+    plan.sequence = resolve_sequence(call, b);
     plan.first_item = items_;
     plan.first_counter = counters;
     plan.first_partial = partials;
-    plan.rows = plan.sequence.queries * group(p);
-    plan.microkernel = &choose_microkernel(p, kernels, plan.rows);
+    plan.rows = plan.sequence.queries * group(call);
+    plan.microkernel = &choose_microkernel(call, kernels, plan.rows);
     plan.tile_rows = std::min<int64_t>(plan.rows, plan.microkernel->tile_rows);
     plan.tiles = plan.rows > 0 ? ceil_div(plan.rows, plan.tile_rows) : 0;
 
     const Interval attended = plan.sequence.attended(a);
-    const int64_t unit = p.num_splits > 0 ? key_block : split_keys;
+    const int64_t unit = call.num_splits > 0 ? key_block : split_keys;
     plan.begin = attended.low / unit * unit;
     plan.end = attended.high;
     const int64_t keys = plan.end - plan.begin, units = std::max<int64_t>(ceil_div(keys, unit), 1);
     plan.splits = 1;
-    if (p.num_splits > 0) plan.splits = std::min<int64_t>(units, p.num_splits);
-    if (p.num_splits == 0 && (plan.tiles == 1 || a.batch_invariant)) plan.splits = units;
+    if (call.num_splits > 0) plan.splits = std::min<int64_t>(units, call.num_splits);
+    if (call.num_splits == 0 && (plan.tiles == 1 || a.batch_invariant)) plan.splits = units;
     plan.keys_per_split = ceil_div(units, plan.splits) * unit;
-    plan.splits_in_item = p.num_splits == 0 && plan.tiles > 1;
+    plan.splits_in_item = call.num_splits == 0 && plan.tiles > 1;
 
-    plan.max_heads = max_heads(p, plan);
-    items_ += p.heads_kv * plan.tiles * plan.items_per_tile();
+    plan.max_heads = max_heads(call, plan);
+    items_ += call.heads_kv * plan.tiles * plan.items_per_tile();
     if (plan.items_per_tile() > 1) {
-      counters += p.heads_kv * plan.tiles;
-      partials += p.heads_kv * plan.rows * plan.splits * partial_floats(a);
+      counters += call.heads_kv * plan.tiles;
+      partials += call.heads_kv * plan.rows * plan.splits * partial_floats(a);
     }
     const int64_t of_a_row = static_cast<int64_t>(std::min<Count>(keys, keys_of(a, 1)).value());
-    macs_ += static_cast<double>(p.heads_kv * plan.rows) * static_cast<double>(of_a_row) *
+    macs_ += static_cast<double>(call.heads_kv * plan.rows) * static_cast<double>(of_a_row) *
              static_cast<double>(a.head_dim + a.head_dim_v);
   }
   for (int64_t i = 0; i < counters; i++) new (&counters_[i]) std::atomic<int32_t>(0);

@@ -20,10 +20,10 @@ void run_user_task(void *ctx, int64_t i) {
 
 }  // namespace
 
-void run_tasks(const Attention &attention, CallerState *host, fa_task task, void *ctx, int64_t n) {
+void run_tasks(const Attention &attention, CallerState *caller, fa_task task, void *ctx, int64_t n) {
   if (attention.parallel_for == nullptr) return run_in_pool(task, ctx, n);
   UserTask user_task{task, ctx};
-  in_caller_state(*host, [&] { attention.parallel_for(attention.parallel_for_user, run_user_task, &user_task, n); });
+  in_caller_state(*caller, [&] { attention.parallel_for(attention.parallel_for_user, run_user_task, &user_task, n); });
 }
 
 }  // namespace fa::cpu

@@ -6,7 +6,7 @@
 namespace fa::cpu {
 
 /// Runs task(ctx, i) for every i in [0, n), each in the default floating-point environment, and returns when all have
-/// returned. host: the calling thread's state on entry, which parallel_for must see.
-void run_tasks(const Attention &attention, CallerState *host, fa_task task, void *ctx, int64_t n);
+/// returned. caller: the calling thread's state on entry, which parallel_for must see.
+void run_tasks(const Attention &attention, CallerState *caller, fa_task task, void *ctx, int64_t n);
 
 }  // namespace fa::cpu

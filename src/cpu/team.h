@@ -31,8 +31,8 @@ class alignas(64) WorkStealingQueue {
 class ThreadTeam {
  public:
   /// queues: memory for one queue per worker.
-  ThreadTeam(const Attention &attention, CallerState *host, int64_t workers, WorkStealingQueue *queues)
-      : attention_(attention), host_(host), workers_(workers), queues_(queues) {}
+  ThreadTeam(const Attention &attention, CallerState *caller, int64_t workers, WorkStealingQueue *queues)
+      : attention_(attention), caller_(caller), workers_(workers), queues_(queues) {}
 
   int64_t workers() const { return workers_; }
 
@@ -63,12 +63,12 @@ class ThreadTeam {
         for (int64_t item; (item = l.queues[(worker + i) % l.workers].take(i == 0)) >= 0;) l.f(worker, item);
       l.on_idle();
     };
-    run_tasks(attention_, host_, task, &loop, loop.workers);
+    run_tasks(attention_, caller_, task, &loop, loop.workers);
   }
 
  private:
   const Attention &attention_;
-  CallerState *host_;
+  CallerState *caller_;
   int64_t workers_;
   WorkStealingQueue *queues_;
 };

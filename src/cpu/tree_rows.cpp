@@ -33,12 +33,12 @@ Interval attended_tokens(const NewKeys &keys, const TreeRow &row, int64_t low, i
 
 }  // namespace
 
-fa_status check_depths(const ForwardCall &p) {
-  if (!p.tree_depth) return FA_OK;
-  for (int64_t b = 0; b < p.batch; b++) {
-    const Sequence s = resolve_sequence(p, b);
+fa_status check_depths(const ForwardCall &call) {
+  if (!call.tree_depth) return FA_OK;
+  for (int64_t b = 0; b < call.batch; b++) {
+    const Sequence s = resolve_sequence(call, b);
     for (int64_t i = 0; i < s.queries; i++) {
-      const int32_t depth = *p.tree_depth.at<const int32_t>(s.q_batch, s.q_first + i, 0);
+      const int32_t depth = *call.tree_depth.at<const int32_t>(s.q_batch, s.q_first + i, 0);
       if (depth >= 0 && depth < s.queries) continue;
       return fail(FA_ERROR_INVALID_ARGUMENT,
                   "args.tree_depth[%lld][%lld] is %d: expected 0 .. %lld, as sequence %lld has a tree of %lld tokens",
@@ -49,22 +49,22 @@ fa_status check_depths(const ForwardCall &p) {
   return FA_OK;
 }
 
-NewKeys new_keys_of(const ForwardCall &p, const Sequence &s) {
+NewKeys new_keys_of(const ForwardCall &call, const Sequence &s) {
   NewKeys keys;
-  if (!p.tree_mask) return keys;
+  if (!call.tree_mask) return keys;
   keys.first = static_cast<int32_t>(s.offset);
   keys.count = std::min(s.queries, s.keys - s.offset);
-  keys.word_step = p.tree_mask.stride[3];
-  keys.depth = p.tree_depth ? p.tree_depth.at(s.q_batch, s.q_first, 0) : nullptr;
-  keys.depth_step = p.tree_depth.stride[1];
+  keys.word_step = call.tree_mask.stride[3];
+  keys.depth = call.tree_depth ? call.tree_depth.at(s.q_batch, s.q_first, 0) : nullptr;
+  keys.depth_step = call.tree_depth.stride[1];
   return keys;
 }
 
-Interval describe_tree_row(TreeRow &row, const ForwardCall &p, const NewKeys &keys, const Sequence &s, int64_t query,
+Interval describe_tree_row(TreeRow &row, const ForwardCall &call, const NewKeys &keys, const Sequence &s, int64_t query,
                            int64_t head) {
-  row.words = p.tree_mask.at(s.q_batch, head, s.q_first + query);
+  row.words = call.tree_mask.at(s.q_batch, head, s.q_first + query);
   row.position = position_of(keys, query);
-  leave_positions(*p.attention, row);
+  leave_positions(*call.attention, row);
   // Without depths a token's position is its place.
   const int64_t begin = keys.depth == nullptr ? row.low - keys.first : 0;
   const int64_t end = keys.depth == nullptr ? row.high - keys.first : keys.count;

@@ -31,7 +31,10 @@ WorkItem locate(const SequencePlan &plan, int64_t item, int64_t heads_kv) {
 class Worker {
  public:
   Worker(SharedState &shared, char *scratch)
-      : shared_(shared), call_(shared.call), attention_(*shared.call.attention), tile_(*new (scratch) ForwardQueryTile) {
+      : shared_(shared),
+        call_(shared.call),
+        attention_(*shared.call.attention),
+        tile_(*new (scratch) ForwardQueryTile) {
     results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(ForwardQueryTile)));
     const int64_t floats = 3 * shared.plan.tile_rows() * (attention_.head_dim_v + 2);
     kernel_scratch_ = reinterpret_cast<char *>(results_) + aligned(static_cast<size_t>(floats) * sizeof(float));
@@ -169,19 +172,20 @@ class Worker {
 
   /// The query tile of an item.
   void fill_tile(const SequencePlan &plan, const WorkItem &at) {
-    const ForwardCall &p = call_;
-    const int64_t group = p.heads_q / p.heads_kv, first = at.tile * plan.tile_rows;
+    const int64_t group = call_.heads_q / call_.heads_kv, first = at.tile * plan.tile_rows;
     tile_.rows = 0;
     tile_.heads = static_cast<int>(at.heads);
-    tile_.keys = {cache_rows(p, p.k, plan.sequence, at.head),
-                  cache_rows(p, p.v, plan.sequence, at.head),
-                  pages_of(p, plan.sequence, sequence_index(plan)),
-                  {factors(plan, at, p.k_scale, p.channels.k_scale), factors(plan, at, p.k_zero, p.channels.k_zero)},
-                  {factors(plan, at, p.v_scale, p.channels.v_scale), factors(plan, at, p.v_zero, p.channels.v_zero)}};
-    if (p.k_rope)
-      tile_.keys.k_rope = cache_rows(p, p.k_rope, plan.sequence, at.head),
+    tile_.keys = {cache_rows(call_, call_.k, plan.sequence, at.head),
+                  cache_rows(call_, call_.v, plan.sequence, at.head),
+                  pages_of(call_, plan.sequence, sequence_index(plan)),
+                  {factors(plan, at, call_.k_scale, call_.channels.k_scale),
+                   factors(plan, at, call_.k_zero, call_.channels.k_zero)},
+                  {factors(plan, at, call_.v_scale, call_.channels.v_scale),
+                   factors(plan, at, call_.v_zero, call_.channels.v_zero)}};
+    if (call_.k_rope)
+      tile_.keys.k_rope = cache_rows(call_, call_.k_rope, plan.sequence, at.head),
       tile_.keys.k_rope_dim = attention_.head_dim_rope;
-    tile_.new_keys = new_keys_of(p, plan.sequence);
+    tile_.new_keys = new_keys_of(call_, plan.sequence);
     for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;
       Interval keys = plan.sequence.attended(attention_, query);
@@ -203,14 +207,13 @@ class Worker {
   int64_t sequence_index(const SequencePlan &plan) const { return &plan - &shared_.plan.sequence(0); }
 
   void fill_row(int i, const SequencePlan &plan, int64_t query, int64_t head, Interval keys) const {
-    const ForwardCall &p = call_;
     const Sequence &s = plan.sequence;
     QueryRow &row = tile_.row[i];
-    if (p.tree_mask) keys = describe_tree_row(tile_.tree[i], p, tile_.new_keys, s, query, head);
-    describe_row(row, p, s, sequence_index(plan), query, head, keys);
-    if (p.tree_mask) set_position(row, tile_.tree[i].position);
-    row.out = p.out.at(s.q_batch, s.q_first + query, head);
-    row.lse = p.lse ? p.lse.at<float>(s.q_batch, head, s.q_first + query) : nullptr;
+    if (call_.tree_mask) keys = describe_tree_row(tile_.tree[i], call_, tile_.new_keys, s, query, head);
+    describe_row(row, call_, s, sequence_index(plan), query, head, keys);
+    if (call_.tree_mask) set_position(row, tile_.tree[i].position);
+    row.out = call_.out.at(s.q_batch, s.q_first + query, head);
+    row.lse = call_.lse ? call_.lse.at<float>(s.q_batch, head, s.q_first + query) : nullptr;
   }
 
   SharedState &shared_;

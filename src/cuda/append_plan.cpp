@@ -45,42 +45,43 @@ kernels::RowStream stream_of(const View &from, const View &to, int64_t rows, int
   return s;
 }
 
-kernels::AppendParams params_of(const AppendCall &c) {
-  const Attention &a = *c.attention;
+kernels::AppendParams params_of(const AppendCall &call) {
+  const Attention &a = *call.attention;
   kernels::AppendParams s = {};
   static_cast<kernels::Attention &>(s) = attention_of(a);
-  const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch;
-  s.stream[kernels::k_stream] =
-      stream_of(c.k, c.k_cache, entries * c.rows_new, c.heads_kv, a.head_dim_k(), c.pairs_of_k(), c.rotates_tail);
-  s.stream[kernels::v_stream] = stream_of(c.v, c.v_cache, entries * c.rows_new, c.heads_kv, a.head_dim_v, 0, false);
-  s.stream[kernels::k_rope_stream] = stream_of(c.k_rope, c.k_rope_cache, entries * c.rows_new, c.heads_kv,
-                                               a.head_dim_rope, c.pairs_of_k_rope(), c.rotates_tail);
-  s.stream[kernels::q_stream] =
-      stream_of(c.q, c.q_out, entries * c.rows_q, c.heads_q, a.head_dim, c.rotary_pairs, c.rotates_tail);
-  s.rotary_cos = view_of(c.rotary_cos);
-  s.rotary_sin = view_of(c.rotary_sin);
-  s.positions = view_of(c.positions);
-  s.q_positions = view_of(c.q_positions);
-  s.slot_mapping = view_of(c.slot_mapping);
-  s.block_table = view_of(c.block_table);
-  s.cu_seqlens_new = c.cu_seqlens_new;
-  s.seqused_new = c.seqused_new;
-  s.cache_seqlens = c.cache_seqlens;
-  s.leftpad_k = c.leftpad_k;
-  s.kv_batch_idx = c.kv_batch_idx;
-  s.batch = static_cast<int32_t>(c.batch);
-  s.rows_new = static_cast<int32_t>(c.rows_new);
-  s.rows_q = static_cast<int32_t>(c.rows_q);
-  s.page_size = static_cast<int32_t>(c.page_size);
-  s.by_page_size = divisor_of(c.page_size);
-  s.cos_dtype = c.rotary_cos.dtype;
-  s.sin_dtype = c.rotary_sin.dtype;
-  s.table_vectors = has_vectors(c.rotary_cos, c.rotary_pairs) && has_vectors(c.rotary_sin, c.rotary_pairs);
-  s.interleaved = c.interleaved;
+  const int64_t entries = call.cu_seqlens_new != nullptr ? 1 : call.batch;
+  s.stream[kernels::k_stream] = stream_of(call.k, call.k_cache, entries * call.rows_new, call.heads_kv, a.head_dim_k(),
+                                          call.pairs_of_k(), call.rotates_tail);
+  s.stream[kernels::v_stream] =
+      stream_of(call.v, call.v_cache, entries * call.rows_new, call.heads_kv, a.head_dim_v, 0, false);
+  s.stream[kernels::k_rope_stream] = stream_of(call.k_rope, call.k_rope_cache, entries * call.rows_new, call.heads_kv,
+                                               a.head_dim_rope, call.pairs_of_k_rope(), call.rotates_tail);
+  s.stream[kernels::q_stream] = stream_of(call.q, call.q_out, entries * call.rows_q, call.heads_q, a.head_dim,
+                                          call.rotary_pairs, call.rotates_tail);
+  s.rotary_cos = view_of(call.rotary_cos);
+  s.rotary_sin = view_of(call.rotary_sin);
+  s.positions = view_of(call.positions);
+  s.q_positions = view_of(call.q_positions);
+  s.slot_mapping = view_of(call.slot_mapping);
+  s.block_table = view_of(call.block_table);
+  s.cu_seqlens_new = call.cu_seqlens_new;
+  s.seqused_new = call.seqused_new;
+  s.cache_seqlens = call.cache_seqlens;
+  s.leftpad_k = call.leftpad_k;
+  s.kv_batch_idx = call.kv_batch_idx;
+  s.batch = static_cast<int32_t>(call.batch);
+  s.rows_new = static_cast<int32_t>(call.rows_new);
+  s.rows_q = static_cast<int32_t>(call.rows_q);
+  s.page_size = static_cast<int32_t>(call.page_size);
+  s.by_page_size = divisor_of(call.page_size);
+  s.cos_dtype = call.rotary_cos.dtype;
+  s.sin_dtype = call.rotary_sin.dtype;
+  s.table_vectors = has_vectors(call.rotary_cos, call.rotary_pairs) && has_vectors(call.rotary_sin, call.rotary_pairs);
+  s.interleaved = call.interleaved;
   const auto is_wide = [](const View &view) { return view && dtype_bytes(view.dtype) == sizeof(int64_t); };
-  s.positions_wide = is_wide(c.positions);
-  s.q_positions_wide = is_wide(c.q_positions);
-  s.slots_wide = is_wide(c.slot_mapping);
+  s.positions_wide = is_wide(call.positions);
+  s.q_positions_wide = is_wide(call.q_positions);
+  s.slots_wide = is_wide(call.slot_mapping);
   return s;
 }
 
@@ -140,20 +141,21 @@ void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels
 }
 
 /// The parameters of calls whose k or v is quantised or rotated.
-void set_codes(const AppendCall &c, kernels::AppendCodesParams *s) {
-  const Attention &a = *c.attention;
-  const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch, dim_k = a.head_dim_k();
+void set_codes(const AppendCall &call, kernels::AppendCodesParams *s) {
+  const Attention &a = *call.attention;
+  const int64_t entries = call.cu_seqlens_new != nullptr ? 1 : call.batch, dim_k = a.head_dim_k();
   const auto set = [&](const Codes &codes, int64_t rows, kernels::AppendStream which) {
-    set_codes(c, codes, entries * rows, &s->stream[which], &s->codes[which]);
+    set_codes(call, codes, entries * rows, &s->stream[which], &s->codes[which]);
   };
-  const FactorChannels &channels = c.channels;
-  set({c.k_cache, c.k_scale, c.k_zero, channels.k_scale, channels.k_zero, dim_k, dim_k, a.hadamard_k}, c.rows_new,
-      kernels::k_stream);
-  set({c.v_cache, c.v_scale, c.v_zero, channels.v_scale, channels.v_zero, a.head_dim_v, a.head_dim_v, a.hadamard_v},
-      c.rows_new, kernels::v_stream);
-  const bool of_forward = c.q && c.rotary_pairs == 0;  // fa_append has no such q
+  const FactorChannels &channels = call.channels;
+  set({call.k_cache, call.k_scale, call.k_zero, channels.k_scale, channels.k_zero, dim_k, dim_k, a.hadamard_k},
+      call.rows_new, kernels::k_stream);
+  set({call.v_cache, call.v_scale, call.v_zero, channels.v_scale, channels.v_zero, a.head_dim_v, a.head_dim_v,
+       a.hadamard_v},
+      call.rows_new, kernels::v_stream);
+  const bool of_forward = call.q && call.rotary_pairs == 0;  // fa_append has no such q
   const View none;
-  set({c.q_out, none, none, 0, 0, a.head_dim, dim_k, of_forward ? a.hadamard_k : 1}, c.rows_q, kernels::q_stream);
+  set({call.q_out, none, none, 0, 0, a.head_dim, dim_k, of_forward ? a.hadamard_k : 1}, call.rows_q, kernels::q_stream);
 }
 
 /// Shared memory of a block with rows of any stream.

@@ -22,17 +22,18 @@ using kernels::TileConfig;
 
 constexpr int64_t most_packed_rows = int64_t{1} << 30;
 
-int64_t group_of(const ForwardCall &p) {
-  return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
+int64_t group_of(const ForwardCall &call) {
+  return call.heads_kv > 0 ? call.heads_q / call.heads_kv : 1;
 }
 
 /// Tiles of every sequence, or a bound on those of all packed ones together.
-Tiles tiles_of(const ForwardCall &p, int64_t rows, int64_t packed) {
-  return cuda::tiles_of(p.cu_seqlens_q != nullptr, p.batch, Count(p.rows_q) * packed, p.max_seqlen_q * packed, rows);
+Tiles tiles_of(const ForwardCall &call, int64_t rows, int64_t packed) {
+  return cuda::tiles_of(call.cu_seqlens_q != nullptr, call.batch, Count(call.rows_q) * packed,
+                        call.max_seqlen_q * packed, rows);
 }
 
-Count all_tiles_of(const ForwardCall &p, int64_t rows, int64_t packed) {
-  return tiles_of(p, rows, packed).count * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
+Count all_tiles_of(const ForwardCall &call, int64_t rows, int64_t packed) {
+  return tiles_of(call, rows, packed).count * (call.heads_q / packed) * (call.cu_seqlens_q != nullptr ? 1 : call.batch);
 }
 
 /// The part of its tiles that a sequence's rows fill.
@@ -47,8 +48,8 @@ int64_t rows_of(const TileConfig &tile, int64_t heads) {
 }
 
 /// True when packing this many heads wastes fewer rows than tiles of single heads (FlashAttention-3's should_pack_gqa).
-bool should_pack_gqa(const ForwardCall &p, const TileConfig &tile, int64_t heads) {
-  const int64_t queries = p.max_seqlen_q, rows = rows_of(tile, heads);
+bool should_pack_gqa(const ForwardCall &call, const TileConfig &tile, int64_t heads) {
+  const int64_t queries = call.max_seqlen_q, rows = rows_of(tile, heads);
   return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
          filled_part(queries, tile.rows) * static_cast<double>(tile.rows) <
              0.9 * filled_part(queries * heads, rows) * static_cast<double>(rows);
@@ -56,13 +57,13 @@ bool should_pack_gqa(const ForwardCall &p, const TileConfig &tile, int64_t heads
 
 /// The heads of a group that a tile packs, if any: all of them; where queries come in boxes, as many as take the fewest
 /// tiles.
-int64_t heads_of(const ForwardCall &p, const TileConfig &tile) {
-  const int64_t group = group_of(p);
+int64_t heads_of(const ForwardCall &call, const TileConfig &tile) {
+  const int64_t group = group_of(call);
   if (tile.box_queries == 0) return group;
   int64_t best = 1;
   for (int64_t heads = 2; heads <= std::min<int64_t>(group, tile.box_queries); heads++)
     if (group % heads == 0 && (tile.partial_boxes || tile.box_queries % heads == 0) &&
-        all_tiles_of(p, rows_of(tile, heads), heads) <= all_tiles_of(p, rows_of(tile, best), best))
+        all_tiles_of(call, rows_of(tile, heads), heads) <= all_tiles_of(call, rows_of(tile, best), best))
       best = heads;
   return best;
 }
@@ -75,21 +76,21 @@ TileConfig cutting_tile(const Image &image) {
 }
 
 /// Floats of a row's unfinished softmax.
-int64_t partial_floats(const ForwardCall &p) {
-  return p.attention->head_dim_v + 2;
+int64_t partial_floats(const ForwardCall &call) {
+  return call.attention->head_dim_v + 2;
 }
 
-int64_t tile_bytes(const ForwardCall &p, int64_t rows) {
-  return rows * partial_floats(p) * static_cast<int64_t>(sizeof(float));
+int64_t tile_bytes(const ForwardCall &call, int64_t rows) {
+  return rows * partial_floats(call) * static_cast<int64_t>(sizeof(float));
 }
 
 /// Splits that the caller or the flag fixes; 0 where the engine chooses. Under the flag there are two at least:
 /// combined results and those of a single kernel may differ in their last bit, and how many splits there are follows
 /// from bounds.
-int64_t fixed_splits(const ForwardCall &p, const TileConfig &split) {
-  if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 2);
-  if (p.num_splits == 0) return 0;
-  return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
+int64_t fixed_splits(const ForwardCall &call, const TileConfig &split) {
+  if (call.attention->batch_invariant) return std::max<int64_t>(ceil_div(call.max_seqlen_k, invariant_split_keys), 2);
+  if (call.num_splits == 0) return 0;
+  return std::clamp<int64_t>(ceil_div(call.max_seqlen_k, split.keys), 1, call.num_splits);
 }
 
 /// How a call is shared out, by the tile of an entry point that cuts.
@@ -108,63 +109,66 @@ int64_t few_rows(const KernelSet &kernels) {
 }
 
 /// Whether all tiles attend about as many keys as the bound says: a causal mask hides few of them.
-bool has_even_tiles(const ForwardCall &p) {
+bool has_even_tiles(const ForwardCall &call) {
   constexpr int64_t least_keys_of_a_query = 5;
-  const Attention &a = *p.attention;
-  if (p.cu_seqlens_q != nullptr || a.window_left >= 0 || a.window_right >= 0 || a.chunk > 0) return false;
+  const Attention &a = *call.attention;
+  if (call.cu_seqlens_q != nullptr || a.window_left >= 0 || a.window_right >= 0 || a.chunk > 0) return false;
   if (a.mask == FA_MASK_NONE) return true;
-  return a.mask == FA_MASK_CAUSAL && p.q_offset == nullptr && p.max_seqlen_k / least_keys_of_a_query >= p.max_seqlen_q;
+  return a.mask == FA_MASK_CAUSAL && call.q_offset == nullptr &&
+         call.max_seqlen_k / least_keys_of_a_query >= call.max_seqlen_q;
 }
 
 /// The blocks of keys that a tile attends, at most: a window or a chunk may leave it few.
-int64_t attended_blocks(const ForwardCall &p, const TileConfig &tile) {
-  const Attention &a = *p.attention;
-  const int64_t queries = std::min<int64_t>(p.max_seqlen_q, tile.rows),
+int64_t attended_blocks(const ForwardCall &call, const TileConfig &tile) {
+  const Attention &a = *call.attention;
+  const int64_t queries = std::min<int64_t>(call.max_seqlen_q, tile.rows),
                 right = a.mask != FA_MASK_NONE ? 0 : a.window_right;
-  Count keys = p.max_seqlen_k;
+  Count keys = call.max_seqlen_k;
   if (a.window_left >= 0 && right >= 0) keys = std::min(keys, Count(a.window_left) + right + queries);
   if (a.chunk > 0) keys = std::min(keys, Count(a.chunk) + queries);
-  return std::min(ceil_div(p.max_seqlen_k, tile.keys), ceil_div(number(keys), tile.keys) + 1);  // they begin anywhere
+  return std::min(ceil_div(call.max_seqlen_k, tile.keys),
+                  ceil_div(number(keys), tile.keys) + 1);  // they begin anywhere
 }
 
 /// The splits of a call, by the tile of an entry point that cuts.
-SplitChoice splits_of(const ForwardCall &p, Entry entry, const TileConfig &tile, Count tiles, const Device &device) {
-  if (const int64_t fixed = fixed_splits(p, tile); fixed != 0) return {0, fixed};
-  return choose_splits(
-      {entry, tile, number(tiles), ceil_div(p.max_seqlen_k, tile.keys), attended_blocks(p, tile), has_even_tiles(p)},
-      device);
+SplitChoice splits_of(const ForwardCall &call, Entry entry, const TileConfig &tile, Count tiles, const Device &device) {
+  if (const int64_t fixed = fixed_splits(call, tile); fixed != 0) return {0, fixed};
+  return choose_splits({entry, tile, number(tiles), ceil_div(call.max_seqlen_k, tile.keys), attended_blocks(call, tile),
+                        has_even_tiles(call)},
+                       device);
 }
 
-TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &cutting, const KernelSet &kernels,
+TilingChoice cut_of(const ForwardCall &call, const Image &image, const TileConfig &cutting, const KernelSet &kernels,
                     const Device &device) {
-  const bool invariant = p.attention->batch_invariant;
-  const int64_t heads = heads_of(p, cutting);
-  const bool pack = should_pack_gqa(p, cutting, heads);
+  const bool invariant = call.attention->batch_invariant;
+  const int64_t heads = heads_of(call, cutting);
+  const bool pack = should_pack_gqa(call, cutting, heads);
   const int64_t packed = pack ? heads : 1;
   // Under the flag a row's result must not follow from how many rows there are. What supports all calls takes few rows,
   // too, with the entry point that it has.
   const bool takes_few = image.has(Entry::decode) || !image.family->is_fallback;
-  const bool few = p.max_seqlen_q * packed <= few_rows(kernels) && !invariant && takes_few;
+  const bool few = call.max_seqlen_q * packed <= few_rows(kernels) && !invariant && takes_few;
   const Entry entry = few ? Entry::decode : Entry::split;
   const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
-  const auto [unsplit, splits] = splits_of(p, entry, tile, all_tiles_of(p, rows_of(tile, packed), packed), device);
+  const auto [unsplit, splits] =
+      splits_of(call, entry, tile, all_tiles_of(call, rows_of(tile, packed), packed), device);
   return {entry, packed, splits, unsplit, splits == 1 && !pack && !few && !invariant};
 }
 
 /// How a call is cut for those entry points of an image whose own tiles do not decide it: by the image's tile, or by
 /// the first other image's that has one.
-TilingChoice cut_for(const ForwardCall &p, const Image &image, const KernelSet &kernels, const Device &device) {
-  if (const TileConfig own = cutting_tile(image); own.rows > 0) return cut_of(p, image, own, kernels, device);
+TilingChoice cut_for(const ForwardCall &call, const Image &image, const KernelSet &kernels, const Device &device) {
+  if (const TileConfig own = cutting_tile(image); own.rows > 0) return cut_of(call, image, own, kernels, device);
   for (const Image *other : kernels)
-    if (const TileConfig its = cutting_tile(*other); its.rows > 0) return cut_of(p, *other, its, kernels, device);
-  const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
+    if (const TileConfig its = cutting_tile(*other); its.rows > 0) return cut_of(call, *other, its, kernels, device);
+  const bool whole = call.num_splits <= 1 && !call.attention->batch_invariant;
   return {Entry::split, 1, 1, 0, whole};
 }
 
 /// True when rows fill less than half of a tile which a family that packs any number of heads would fill.
-bool wastes_rows(const ForwardCall &p, const TileConfig &tile, const TilingChoice &cut) {
-  const int64_t group = group_of(p);
-  return cut.packed < group && heads_of(p, tile) < group && p.max_seqlen_q * cut.packed < tile.rows / 2;
+bool wastes_rows(const ForwardCall &call, const TileConfig &tile, const TilingChoice &cut) {
+  const int64_t group = group_of(call);
+  return cut.packed < group && heads_of(call, tile) < group && call.max_seqlen_q * cut.packed < tile.rows / 2;
 }
 
 /// True when each row of values is the first columns of the row of keys: latent attention.
@@ -240,30 +244,30 @@ kernels::Factors factors_of(const View &view, int64_t channels) {
 }
 
 /// All but the schedule and the partial results.
-kernels::QuantisedParams params_of(const ForwardCall &p) {
+kernels::QuantisedParams params_of(const ForwardCall &call) {
   kernels::QuantisedParams s = {};
-  s.tree_mask = view_of(p.tree_mask), s.tree_depth = view_of(p.tree_depth);
-  set_inputs(p, &s);
-  s.v_dtype = p.attention->v_dtype;
-  s.k_rope = view_of(p.k_rope);
-  s.k_rope_dtype = p.attention->k_rope_dtype;
-  s.k_dim = static_cast<int32_t>(p.attention->head_dim_k());
-  s.factors[kernels::k_scale] = factors_of(p.k_scale, p.channels.k_scale);
-  s.factors[kernels::v_scale] = factors_of(p.v_scale, p.channels.v_scale);
-  s.factors[kernels::k_zero] = factors_of(p.k_zero, p.channels.k_zero);
-  s.factors[kernels::v_zero] = factors_of(p.v_zero, p.channels.v_zero);
-  s.out = view_of(p.out);
-  s.lse = view_of(p.lse);
+  s.tree_mask = view_of(call.tree_mask), s.tree_depth = view_of(call.tree_depth);
+  set_inputs(call, &s);
+  s.v_dtype = call.attention->v_dtype;
+  s.k_rope = view_of(call.k_rope);
+  s.k_rope_dtype = call.attention->k_rope_dtype;
+  s.k_dim = static_cast<int32_t>(call.attention->head_dim_k());
+  s.factors[kernels::k_scale] = factors_of(call.k_scale, call.channels.k_scale);
+  s.factors[kernels::v_scale] = factors_of(call.v_scale, call.channels.v_scale);
+  s.factors[kernels::k_zero] = factors_of(call.k_zero, call.channels.k_zero);
+  s.factors[kernels::v_zero] = factors_of(call.v_zero, call.channels.v_zero);
+  s.out = view_of(call.out);
+  s.lse = view_of(call.lse);
   return s;
 }
 
 /// The bytes of partial results, at most, of calls that are cut by this tile.
-int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &device) {
-  const int64_t bytes = tile_bytes(p, split.rows);
-  const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
-  if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
+int64_t bound_of(const ForwardCall &call, const TileConfig &split, const Device &device) {
+  const int64_t bytes = tile_bytes(call, split.rows);
+  const Count tiles = all_tiles_of(call, split.rows, 1);  // packing has fewer
+  if (const int64_t fixed = fixed_splits(call, split); fixed > 0)
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(max_partial_bytes, fixed * bytes)));
-  const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
+  const int64_t key_blocks = ceil_div(call.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
   const int64_t most = most_waves(split) * max_active_blocks(Entry::split, split, device);
   return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
@@ -279,25 +283,25 @@ fa_status unsupported(const ForwardPlan &plan) {
       last.image->name, last.why);
 }
 
-kernels::TileSchedulerParams schedule_of(const ForwardCall &p, const TilingChoice &cut, int rows) {
-  const Tiles tiles = tiles_of(p, rows, cut.packed);
+kernels::TileSchedulerParams schedule_of(const ForwardCall &call, const TilingChoice &cut, int rows) {
+  const Tiles tiles = tiles_of(call, rows, cut.packed);
   kernels::TileSchedulerParams schedule = {};
   schedule.tile_rows = rows;
   schedule.tiles = static_cast<int32_t>(number(tiles.count));
   schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
-  schedule.head_groups = static_cast<int32_t>(p.heads_q / cut.packed);
+  schedule.head_groups = static_cast<int32_t>(call.heads_q / cut.packed);
   schedule.heads_per_tile = static_cast<int32_t>(cut.packed);
   schedule.num_splits = static_cast<int32_t>(cut.splits);
-  schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
+  schedule.split_keys = call.attention->batch_invariant ? invariant_split_keys : 0;
   return schedule;
 }
 
 /// The kernel that combines partial results.
-KernelLaunch combine_of(const ForwardCall &p, const Image &image, int tile_rows, int splits) {
+KernelLaunch combine_of(const ForwardCall &call, const Image &image, int tile_rows, int splits) {
   KernelLaunch kernel;
   kernel.image = &image, kernel.entry = Entry::combine, kernel.tile = image.tile_of(Entry::combine);
   kernel.grid_y = kernels::combine::blocks_of_tile(tile_rows, splits);
-  kernel.grid_z = kernels::combine::blocks_of_row(static_cast<int>(p.attention->head_dim_v));
+  kernel.grid_z = kernels::combine::blocks_of_row(static_cast<int>(call.attention->head_dim_v));
   kernel.dependent = image.arch->has(kernels::pdl);
   return kernel;
 }
@@ -308,9 +312,9 @@ KernelLaunch combine_of(const ForwardCall &p, const Image &image, int tile_rows,
 constexpr int64_t least_work_for_tickets = int64_t{1} << 25;
 
 /// Whether some work tile is as long as that. Never becomes false when a bound rises.
-bool has_long_work(const ForwardCall &p, const TileConfig &tile) {
-  const Attention &a = *p.attention;
-  return Count(p.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows >= Count(least_work_for_tickets);
+bool has_long_work(const ForwardCall &call, const TileConfig &tile) {
+  const Attention &a = *call.attention;
+  return Count(call.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows >= Count(least_work_for_tickets);
 }
 
 /// Whether an image's blocks can take work tiles by tickets: whichever is next when a block is free.
@@ -319,13 +323,13 @@ bool has_tickets(const Image &image) {
 }
 
 /// Whether they do in a call: where its work tiles differ in length, and a stride would hand them out unevenly.
-bool takes_tickets(const ForwardCall &p, const ForwardPlan &plan, const Device &device) {
+bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Device &device) {
   const KernelLaunch &kernel = plan.kernel();
   const LaunchLoop &loop = plan.loop[0];
   const bool uneven = plan.params.has_key_bounds != 0 || plan.params.is_varlen != 0;
-  if (!has_tickets(*kernel.image) || !uneven || !has_long_work(p, kernel.tile)) return false;
+  if (!has_tickets(*kernel.image) || !uneven || !has_long_work(call, kernel.tile)) return false;
   if (loop.schedule.num_splits > 1 || loop.rounds() > 1) return false;
-  const int64_t grid = grid_of(kernel.tile, loop.tiles, device, p.cu_seqlens_q != nullptr);
+  const int64_t grid = grid_of(kernel.tile, loop.tiles, device, call.cu_seqlens_q != nullptr);
   return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::most_works;
 }
 
@@ -338,17 +342,17 @@ bool waits_by_itself(const KernelLaunch &kernel) {
 }
 
 /// The launches of the last tiles, whose keys are split, and of combine.
-void add_splits(const ForwardCall &p, const Image &combine, LaunchLoop *loop, ForwardPlan *plan) {
+void add_splits(const ForwardCall &call, const Image &combine, LaunchLoop *loop, ForwardPlan *plan) {
   const KernelLaunch &kernel = loop->kernels[0];
   const int64_t splits = loop->schedule.num_splits;
-  if (p.num_splits != 0 || p.attention->batch_invariant)
-    loop->tiles_per_launch =
-        std::clamp<int64_t>(max_partial_bytes / (splits * tile_bytes(p, kernel.tile.rows)), 1, loop->tiles_per_launch);
+  if (call.num_splits != 0 || call.attention->batch_invariant)
+    loop->tiles_per_launch = std::clamp<int64_t>(max_partial_bytes / (splits * tile_bytes(call, kernel.tile.rows)), 1,
+                                                 loop->tiles_per_launch);
   const int64_t rows = loop->tiles_per_launch * kernel.tile.rows;
   plan->params.partial_rows = rows;
-  plan->workspace.add<&kernels::Params::o_partial>(splits * rows * p.attention->head_dim_v);
+  plan->workspace.add<&kernels::Params::o_partial>(splits * rows * call.attention->head_dim_v);
   plan->workspace.add<&kernels::Params::ml_partial>(splits * rows * 2);
-  loop->kernels[loop->kernel_count++] = combine_of(p, combine, kernel.tile.rows, static_cast<int>(splits));
+  loop->kernels[loop->kernel_count++] = combine_of(call, combine, kernel.tile.rows, static_cast<int>(splits));
 }
 
 /// A loop of the tiles from `first` up to `end`.
@@ -367,56 +371,56 @@ LaunchLoop &add_loop(const KernelLaunch &kernel, const kernels::TileSchedulerPar
 
 /// The launches of a kernel that has been chosen, the first loop's first: of tiles that are not split, of others, or of
 /// both. Their order is one, and follows from the number of splits that most tiles have.
-void add_loops(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
+void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
                ForwardPlan *plan) {
   KernelLaunch &kernel = plan->loop[0].kernels[0];
   kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
   kernel.takes_over = kernel.image->family == &kernels::tcgen05::family;
   kernel.dependent = waits_by_itself(kernel);
   plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
-  const int64_t tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));
+  const int64_t tiles = number(all_tiles_of(call, kernel.tile.rows, cut.packed));
   const int64_t unsplit = cut.splits == 1 ? tiles : cut.unsplit_tiles;
-  kernels::TileSchedulerParams schedule = schedule_of(p, cut, kernel.tile.rows);
+  kernels::TileSchedulerParams schedule = schedule_of(call, cut, kernel.tile.rows);
   if (unsplit > 0) schedule.num_splits = 1;
-  set_order(p, device, kernel.tile, plan->slots, &schedule);
+  set_order(call, device, kernel.tile, plan->slots, &schedule);
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
   if (unsplit < tiles)
-    add_splits(p, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
-  if (!takes_tickets(p, *plan, device)) return;
+    add_splits(call, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
+  if (!takes_tickets(call, *plan, device)) return;
   plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
   kernel.dependent = false;  // it follows upon the clearing of its tickets
 }
 
 }  // namespace
 
-ForwardPlan plan_of(const ForwardCall &p, const KernelSet &kernels, const Device &device) {
+ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device) {
   ForwardPlan plan;
-  plan.params = params_of(p);
-  Candidates candidates(p, kernels, device, &plan);
+  plan.params = params_of(call);
+  Candidates candidates(call, kernels, device, &plan);
   while (const std::optional<Candidate> candidate = candidates.next()) {
     KernelLaunch &kernel = plan.loop[0].kernels[0];
     kernel.image = candidate->image, kernel.entry = candidate->entry, kernel.tile = candidate->tile;
     if (kernel.tile.box_keys > 0) {
-      if (const char *why = encode_maps(p, p.out, kernel.tile, candidate->cut.packed, &kernel.maps.emplace())) {
+      if (const char *why = encode_maps(call, call.out, kernel.tile, candidate->cut.packed, &kernel.maps.emplace())) {
         plan.reject(*kernel.image, kernel.entry, why);
         kernel = {};
         continue;
       }
     }
-    add_loops(p, candidate->cut, kernels, device, &plan);
+    add_loops(call, candidate->cut, kernels, device, &plan);
     return plan;
   }
   plan.status = unsupported(plan);
   return plan;
 }
 
-Count workspace_bound(const ForwardCall &p, const KernelSet &kernels, const Device &device) {
+Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const Device &device) {
   int64_t most = 0;
   for (const Image *image : kernels)
     for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
       if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0)) {
-        const bool tickets = has_tickets(*image) && has_long_work(p, tile);
-        most = std::max<int64_t>(most, bound_of(p, tile, device) + (tickets ? sizeof(uint32_t) : 0));
+        const bool tickets = has_tickets(*image) && has_long_work(call, tile);
+        most = std::max<int64_t>(most, bound_of(call, tile, device) + (tickets ? sizeof(uint32_t) : 0));
       }
   return most;
 }

@@ -27,10 +27,10 @@ bool has_quads(const View &out, int64_t dim) {
   return step == element && dim % 4 == 0 && places % (4 * element) == 0;
 }
 
-int32_t one_dtype(const MergeCall &c) {
-  for (int p = 0; p < c.num_parts; p++)
-    if (c.outs[p].dtype != c.outs[0].dtype || !has_quads(c.outs[p], c.attention->head_dim_v)) return 0;
-  return c.outs[0].dtype;
+int32_t one_dtype(const MergeCall &call) {
+  for (int p = 0; p < call.num_parts; p++)
+    if (call.outs[p].dtype != call.outs[0].dtype || !has_quads(call.outs[p], call.attention->head_dim_v)) return 0;
+  return call.outs[0].dtype;
 }
 
 }  // namespace

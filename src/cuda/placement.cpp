@@ -36,22 +36,22 @@ bool is_mapped(const char *data) {
 
 /// Calls f(name, address of the pointer) for every pointer of a call, until it is false.
 template <class Call, class F>
-bool each_pointer(Call *p, F f) {
+bool each_pointer(Call *call, F f) {
   for (const auto &t : Fields<Call>::tensors)
-    if (!f(t.name, &(p->*t.view).data)) return false;
+    if (!f(t.name, &(call->*t.view).data)) return false;
   for (const auto &a : Fields<Call>::arrays) {
-    if (a.entries(p->batch) == 0) continue;  // it may be anywhere
-    char *data = reinterpret_cast<char *>(const_cast<int32_t *>(p->*a.data));
+    if (a.entries(call->batch) == 0) continue;  // it may be anywhere
+    char *data = reinterpret_cast<char *>(const_cast<int32_t *>(call->*a.data));
     if (!f(a.name, &data)) return false;
-    p->*a.data = reinterpret_cast<const int32_t *>(data);
+    call->*a.data = reinterpret_cast<const int32_t *>(data);
   }
-  if (!each_part(*p,
+  if (!each_part(*call,
                  [&](const PartsField &field, int part, View &view) { return f(field.names.of[part], &view.data); }))
     return false;
-  if (p->workspace_size == 0) return true;
-  char *workspace = static_cast<char *>(p->workspace);
+  if (call->workspace_size == 0) return true;
+  char *workspace = static_cast<char *>(call->workspace);
   const bool all = f("args.workspace", &workspace);
-  p->workspace = workspace;
+  call->workspace = workspace;
   return all;
 }
 
@@ -154,16 +154,17 @@ class PlacementScan {
 }  // namespace
 
 template <class Call>
-fa_status find_place(const Device &device, Call *p, bool cpu_fallback, MemorySpace *place, CUcontext *context,
+fa_status find_place(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
                      bool *translate) {
   PlacementScan finder(device, cpu_fallback);
-  if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
+  if (!each_pointer(call, [&](const char *name, char **data) { return finder.look(name, *data); }))
+    return last_status();
   *translate = finder.has_host_memory();
   return finder.place_of_all(place, context);
 }
 
 template <class Call>
-fa_status translate_addresses(Call *p) {
+fa_status translate_addresses(Call *call) {
   const Driver &driver = machine().driver;
   const auto move = [&](const char *name, char **data) {
     if (*data == nullptr) return true;
@@ -175,7 +176,7 @@ fa_status translate_addresses(Call *p) {
     if (address != 0) *data = reinterpret_cast<char *>(address);
     return result == CUDA_SUCCESS;
   };
-  return each_pointer(p, move) ? FA_OK : last_status();
+  return each_pointer(call, move) ? FA_OK : last_status();
 }
 
 #define FA_INSTANTIATE(op, Op, FIELDS)                                                                 \

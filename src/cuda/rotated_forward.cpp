@@ -51,17 +51,17 @@ Count RotatedForward::bytes_of(const View &rows) const {
 }
 
 AppendCall RotatedForward::rotation_of(const Attention &attention) const {
-  AppendCall c;
-  c.attention = &attention;
-  c.host = call_.host;
-  c.stream = call_.stream;
-  c.batch = call_.batch;
-  c.heads_q = call_.heads_q, c.heads_kv = call_.heads_kv;
-  c.rows_new = c.rows_q = call_.rows_q;
-  c.max_seqlen_new = call_.max_seqlen_q;
-  c.cu_seqlens_new = call_.cu_seqlens_q;
-  c.seqused_new = call_.seqused_q;
-  return c;
+  AppendCall rotation;
+  rotation.attention = &attention;
+  rotation.caller = call_.caller;
+  rotation.stream = call_.stream;
+  rotation.batch = call_.batch;
+  rotation.heads_q = call_.heads_q, rotation.heads_kv = call_.heads_kv;
+  rotation.rows_new = rotation.rows_q = call_.rows_q;
+  rotation.max_seqlen_new = call_.max_seqlen_q;
+  rotation.cu_seqlens_new = call_.cu_seqlens_q;
+  rotation.seqused_new = call_.seqused_q;
+  return rotation;
 }
 
 }  // namespace fa::cuda

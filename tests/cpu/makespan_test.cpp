@@ -227,8 +227,8 @@ double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
     call.dout = call.dq = call.q;
     call.dk = call.dv = call.k;
   }
-  in_default_state([&](CallerState &host) {
-    call.host = &host;
+  in_default_state([&](CallerState &caller) {
+    call.caller = &caller;
     EXPECT_EQ(std::unique_ptr<Engine>(create_engine(attention, kernels))->execute(call), FA_OK);
   });
   return all.of_ideal();

@@ -48,11 +48,11 @@ CUDA = [
     emulated(
         "addresses_of_arrays",
         "src/cuda/placement.cpp",
-        "    p->*a.data = reinterpret_cast<const int32_t *>(data);\n",
+        "    call->*a.data = reinterpret_cast<const int32_t *>(data);\n",
         "",
         "^cuda_variants",
     ),
-    emulated("address_of_the_workspace", "src/cuda/placement.cpp", "  p->workspace = workspace;\n", "", "^cuda_variants"),
+    emulated("address_of_the_workspace", "src/cuda/placement.cpp", "  call->workspace = workspace;\n", "", "^cuda_variants"),
     emulated(
         "forced_kernel_alone",
         "src/dispatch/prepare.cpp",
@@ -130,7 +130,7 @@ CUDA = [
     emulated("clusters", "src/cuda/launch.cpp", "if (tile.cluster > 1)", "if (tile.cluster > 2)", "^cuda_family"),
     emulated("whole_clusters", "src/cuda/launch.cpp", "(blocks + cluster - 1) / cluster * cluster", "blocks", "^cuda_(family|plan)"),
     emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", r"^cuda\.f32"),
-    emulated("array_without_entries", "src/cuda/placement.cpp", "if (a.entries(p->batch) == 0) continue;", "", "^empty"),
+    emulated("array_without_entries", "src/cuda/placement.cpp", "if (a.entries(call->batch) == 0) continue;", "", "^empty"),
     emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_reads_plain_", "!device_reads_plain_", r"^cuda\.f32"),
     emulated(
         "primary_after_reset",

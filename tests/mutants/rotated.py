@@ -90,7 +90,7 @@ ROTATED = [
     Mutant(
         "new_values_as_keys",
         "src/cpu/append.cpp",
-        "0, c_.attention->hadamard_v}",
+        "0, call_.attention->hadamard_v}",
         "0, c_.attention->hadamard_k}",
         ENGINE,
     ),

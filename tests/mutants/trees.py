@@ -27,7 +27,7 @@ TREES = [
     Mutant(
         "tree_position_by_place",
         "src/cpu/worker.cpp",
-        "if (p.tree_mask) set_position(row, tile_.tree[i].position);",
+        "if (call_.tree_mask) set_position(row, tile_.tree[i].position);",
         "",
         ENGINE,
     ),

@@ -15,31 +15,31 @@ struct MergeBlock {
   alignas(64) float merged[width];  // log-sum-exps
 };
 
-inline void load_block(const MergeCall &c, const MergeRow *row, int rows, MergeBlock &block) {
-  for (int p = 0; p < c.num_parts; p++) {
-    const View &lse = c.lses[p];
+inline void load_block(const MergeCall &call, const MergeRow *row, int rows, MergeBlock &block) {
+  for (int p = 0; p < call.num_parts; p++) {
+    const View &lse = call.lses[p];
     for (int i = 0; i < rows; i++) block.lse[p][i] = *lse.at<const float>(row[i].batch, row[i].head, row[i].query);
     for (int i = rows; i < width; i++) block.lse[p][i] = -infinity;
   }
-  for (int i = 0; c.mask && i < rows; i++)
-    for (int p = 1; p < c.num_parts && *c.mask.at(row[i].batch, row[i].head, row[i].query) == 0; p++)
+  for (int i = 0; call.mask && i < rows; i++)
+    for (int p = 1; p < call.num_parts && *call.mask.at(row[i].batch, row[i].head, row[i].query) == 0; p++)
       block.lse[p][i] = -infinity;
 }
 
 /// Weights that add up to 1, or that are not used where no part has keys, or NaN where a log-sum-exp is NaN or +inf.
-inline void find_weights(const MergeCall &c, MergeBlock &block) {
-  const Vec no_keys = Simd::set1(-infinity), unit = Simd::set1(c.base_2 ? 1.0f : log2_e);
+inline void find_weights(const MergeCall &call, MergeBlock &block) {
+  const Vec no_keys = Simd::set1(-infinity), unit = Simd::set1(call.base_2 ? 1.0f : log2_e);
   Vec max = no_keys, sum = Simd::zero();
-  for (int p = 0; p < c.num_parts; p++) max = Simd::max(Simd::load(block.lse[p]), max);
+  for (int p = 0; p < call.num_parts; p++) max = Simd::max(Simd::load(block.lse[p]), max);
   const Vec finite = Simd::select(Simd::equal(max, no_keys), Simd::zero(), max);
-  for (int p = 0; p < c.num_parts; p++) {
+  for (int p = 0; p < call.num_parts; p++) {
     const Vec weight = exp2(Simd::mul(Simd::sub(Simd::load(block.lse[p]), finite), unit));
     Simd::store(block.weight[p], weight);
     sum = Simd::add(sum, weight);
   }
   const Vec factor = Simd::div(Simd::set1(1.0f), sum);
-  for (int p = 0; p < c.num_parts; p++) Simd::store(block.weight[p], Simd::mul(Simd::load(block.weight[p]), factor));
-  const Vec merged = Simd::fma(log(sum), Simd::set1(c.base_2 ? log2_e : 1.0f), max);
+  for (int p = 0; p < call.num_parts; p++) Simd::store(block.weight[p], Simd::mul(Simd::load(block.weight[p]), factor));
+  const Vec merged = Simd::fma(log(sum), Simd::set1(call.base_2 ? log2_e : 1.0f), max);
   Simd::store(block.merged, Simd::select(Simd::equal(sum, sum), merged, sum));
 }
 
@@ -60,11 +60,11 @@ struct Operands {
   float weight[FA_MAX_PARTS];
   int count = 0;
 
-  Operands(const MergeCall &c, const MergeRow &row, const MergeBlock &block, int lane) {
-    for (int p = 0; p < c.num_parts; p++) {
+  Operands(const MergeCall &call, const MergeRow &row, const MergeBlock &block, int lane) {
+    for (int p = 0; p < call.num_parts; p++) {
       if (block.lse[p][lane] == -infinity) continue;
-      part[count] = &c.outs[p];
-      from[count] = c.outs[p].at(row.batch, row.query, row.head);
+      part[count] = &call.outs[p];
+      from[count] = call.outs[p].at(row.batch, row.query, row.head);
       weight[count++] = block.weight[p][lane];
     }
   }
@@ -127,39 +127,39 @@ inline bool sum_rows(float *to, const Operands &o, int64_t n) {
 }
 
 /// The elements of a row that are not finite, again: NaN and infinities reach them whatever their weight.
-inline void add_special_values(const MergeCall &c, const MergeRow &row, const MergeBlock &block, int lane,
+inline void add_special_values(const MergeCall &call, const MergeRow &row, const MergeBlock &block, int lane,
                                float *values) {
-  for (int64_t d = 0; d < c.attention->head_dim_v; d++) {
+  for (int64_t d = 0; d < call.attention->head_dim_v; d++) {
     if (!any_special(values + d, 1)) continue;
     float special = 0;
-    for (int p = 0; p < c.num_parts; p++) {
+    for (int p = 0; p < call.num_parts; p++) {
       if (block.lse[p][lane] == -infinity) continue;
-      const float x = load_element(c.outs[p].at(row.batch, row.query, row.head, d), c.outs[p].dtype);
+      const float x = load_element(call.outs[p].at(row.batch, row.query, row.head, d), call.outs[p].dtype);
       special += any_special(&x, 1) ? x : 0;
     }
     if (special != 0) values[d] = special + (block.merged[lane] - block.merged[lane]);
   }
 }
 
-inline void merge_row(const MergeCall &c, const MergeRow &row, const MergeBlock &block, int lane) {
+inline void merge_row(const MergeCall &call, const MergeRow &row, const MergeBlock &block, int lane) {
   alignas(64) float values[FA_MAX_HEAD_DIM];
-  const int64_t dim = c.attention->head_dim_v;
-  if (!sum_rows(values, Operands(c, row, block, lane), dim)) add_special_values(c, row, block, lane, values);
-  store_row(c.out.at(row.batch, row.query, row.head), c.out.stride[3], c.out.dtype, values, 1, dim);
-  if (c.lse) *c.lse.at<float>(row.batch, row.head, row.query) = block.merged[lane];
+  const int64_t dim = call.attention->head_dim_v;
+  if (!sum_rows(values, Operands(call, row, block, lane), dim)) add_special_values(call, row, block, lane, values);
+  store_row(call.out.at(row.batch, row.query, row.head), call.out.stride[3], call.out.dtype, values, 1, dim);
+  if (call.lse) *call.lse.at<float>(row.batch, row.head, row.query) = block.merged[lane];
 }
 
 /// Merges rows begin .. end - 1.
-inline void merge_parts(const MergeCall &c, int64_t begin, int64_t end) {
-  MergeRows rows(c, begin);
+inline void merge_parts(const MergeCall &call, int64_t begin, int64_t end) {
+  MergeRows rows(call, begin);
   for (int64_t first = begin; first < end; first += width) {
     const int count = static_cast<int>(smaller<int64_t>(width, end - first));
     MergeRow row[width];
     for (int i = 0; i < count; i++) row[i] = rows.next();
     MergeBlock block;
-    load_block(c, row, count, block);
-    find_weights(c, block);
-    for (int i = 0; i < count; i++) merge_row(c, row[i], block, i);
+    load_block(call, row, count, block);
+    find_weights(call, block);
+    for (int i = 0; i < count; i++) merge_row(call, row[i], block, i);
   }
 }
 
