@@ -14,9 +14,9 @@ constexpr const char *unsupported_gradient_types_reason(const Attention &a) {
   return nullptr;
 }
 
-/// Why no such entry point supports a call. Supported are scores with the scale alone.
+/// Why no such entry point supports a call. Supported are scores that are changed by a softcap and ALiBi alone.
 inline const char *unsupported_gradients_reason(Entry, const BackwardParams &p) {
-  if (const char *why = unsupported_scores_reason(p, false)) return why;
+  if (const char *why = unsupported_scores_reason(p, true)) return why;
   if (p.kv_batch_idx != nullptr) return "sequences that may share keys";
   if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
   return nullptr;

@@ -55,10 +55,8 @@ const char *fused_rejection(const BackwardCall &c) {
   if (!c.dq || !c.dk || !c.dv) return "a gradient that is not asked for";
   if (a.batch_invariant) return "FA_FLAG_BATCH_INVARIANT";
   if (!kernels::is_16_bit(a.q_dtype) || a.kv_dtype != a.q_dtype) return "q, k and v are not of one 16-bit type";
-  if (a.softcap != 0) return "a softcap";
   if (c.bias) return "a bias";
   if (c.mask) return "a mask";
-  if (c.alibi_slopes) return "ALiBi";
   if (c.kv_batch_idx != nullptr) return "sequences that may share keys";
   return nullptr;
 }
@@ -71,9 +69,13 @@ const char *each_fused(const BackwardCall &c, const KernelSet &kernels, const De
   const char *why = "no kernel of this type and head dimension has one loop";
   for (const Image *image : kernels) {
     if (!image->has(Entry::bwd_fused)) continue;
-    why = image->tile_of(Entry::bwd_fused).shared_bytes > device.shared_per_block
-              ? "one loop needs more shared memory than the device has"
-              : attempt(*image);
+    const bool plain_scores = image->family == &kernels::backward_mma::family;  // are those of its loop
+    if (plain_scores && (c.attention->softcap != 0 || c.alibi_slopes))
+      why = "a softcap or ALiBi";
+    else if (image->tile_of(Entry::bwd_fused).shared_bytes > device.shared_per_block)
+      why = "one loop needs more shared memory than the device has";
+    else
+      why = attempt(*image);
     if (why == nullptr) break;
   }
   return why;

@@ -209,10 +209,10 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
       {"q, k and v are not of one 16-bit type", [](Shaped16 &s) { s.attention.kv_dtype = FA_F16; }},
       {"q, k and v are not of one 16-bit type",
        [](Shaped16 &s) { s.attention.q_dtype = s.attention.kv_dtype = FA_F32; }},
-      {"a softcap", [](Shaped16 &s) { s.attention.softcap = 1; }},
+      {"a softcap or ALiBi", [](Shaped16 &s) { s.attention.softcap = 1; }},
       {"a bias", [](Shaped16 &s) { s.call.bias = s.call.q; }},
       {"a mask", [](Shaped16 &s) { s.call.mask = s.call.q; }},
-      {"ALiBi", [](Shaped16 &s) { s.call.alibi_slopes = s.call.q; }},
+      {"a softcap or ALiBi", [](Shaped16 &s) { s.call.alibi_slopes = s.call.q; }},
       {"sequences that may share keys", [](Shaped16 &s) { s.call.kv_batch_idx = &row; }},
       {"", [](Shaped16 &s) { s.call.dk.data = s.call.dv.data = nullptr; }},  // one pass
       {"", [](Shaped16 &s) { s.call.dq.data = nullptr; }},

@@ -126,6 +126,36 @@ class CheckedGradients : public EngineTest {
     EXPECT_TRUE(log.has("fa_backward_fused in a fixed order") && !log.has("dkv") && !log.has("any order")) << log.text;
   }
 
+  /// Under a softcap and ALiBi: in one loop where kernels of warpgroups or of tensor memory support that.
+  void run_modified(int64_t dim, double softcap, const std::string &alibi) {
+    const std::string &arch = GetParam().arch;
+    const bool boxed = GetParam().types == "bf16" && (arch == "sm_100a" || arch == "sm_103a" || arch == "sm_110" ||
+                                                      (arch == "sm_90a" && (softcap == 0 || dim > 64)));
+    const auto modified = [&](Case c) {
+      c.softcap = softcap, c.alibi = alibi;
+      return c;
+    };
+    const Log log;
+    expect_right(modified(in_turns(dim)));
+    expect_right(modified(in_any_order(dim)));
+    Case slide = causal(dim);  // masks that cut tiles, in rows shorter than those, where the offset is not 0
+    slide.b = 2, slide.sq = 150, slide.sk = 230, slide.hkv = 1, slide.d = slide.dv = dim - 8, slide.window_left = 90;
+    slide.cu_q = slide.cu_k = true, slide.sinks = slide.dsinks = "h", slide.flags = FA_FLAG_NONDETERMINISTIC;
+    expect_right(modified(slide));
+    contain(modified(in_any_order(dim)));
+    Case given = in_any_order(dim);
+    given.delta = true;
+    contain(modified(given));
+    Case steep = in_any_order(dim);  // scores at and far above the cap
+    steep.amp = 6;
+    expect_right(modified(steep));
+    contain_infinity(modified(in_any_order(dim)), &BackwardInstance::dout);  // which reaches dv by its weights alone
+    // Of infinite products a softcap makes finite scores.
+    if (softcap > 0 && boxed) contain_infinity(modified(in_any_order(dim)), &BackwardInstance::q);
+    EXPECT_EQ(log.has("fa_backward_fused"), boxed) << log.text;
+    EXPECT_EQ(log.has("fa_backward_dkv"), !boxed) << log.text;
+  }
+
   /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's turns begin
   /// at 0. A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
   void follow(int64_t dim) {
@@ -175,14 +205,21 @@ class CheckedGradients : public EngineTest {
 
   /// Scores so low that keys behind the last one, which are zeros in a tile, would have infinite weights.
   void low_scores(int64_t dim) {
-    run_scores(
-        dim, [](int64_t) { return -128.0; }, -128, 140);
+    run_scores(dim, [](int64_t) { return -128.0; }, -128, 140);
   }
 
   /// Some warps' keys have weights below 2^-8 of the others', and dq is their sum.
   void uneven_scores(int64_t dim) {
-    run_scores(
-        dim, [](int64_t key) { return key / 32 % 2 ? -8.0 : 0.0; }, 0, 76);
+    run_scores(dim, [](int64_t key) { return key / 32 % 2 ? -8.0 : 0.0; }, 0, 76);
+  }
+
+  /// An element of one tensor alone.
+  void contain_infinity(const Case &c, const Tensor BackwardInstance::*tensor) {
+    const BackwardInstance instance(typed(c));
+    (instance.*tensor).set(0, 30, 0, 2, std::numeric_limits<double>::infinity());
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error();
+    EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
   }
 
   /// NaN and infinities reach the gradients of the rows that attend them, and no others; a row whose lse is -inf
@@ -252,6 +289,25 @@ TEST_P(CheckedGradients, GradientsInTurnsDim192) {
 }
 TEST_P(CheckedGradients, GradientsInTurnsDim256) {
   run_in_turns(256);
+}
+
+TEST_P(CheckedGradients, GradientsSoftcapDim64) {
+  run_modified(64, 3, "");
+}
+TEST_P(CheckedGradients, GradientsSoftcapDim128) {
+  run_modified(128, 3, "");
+}
+TEST_P(CheckedGradients, GradientsAlibiDim64) {
+  run_modified(64, 0, "h");
+}
+TEST_P(CheckedGradients, GradientsAlibiDim128) {
+  run_modified(128, 0, "h");
+}
+TEST_P(CheckedGradients, GradientsSoftcapAlibiDim64) {
+  run_modified(64, 2, "bh");
+}
+TEST_P(CheckedGradients, GradientsSoftcapAlibiDim128) {
+  run_modified(128, 2, "bh");
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, CheckedGradients, testing::ValuesIn(gpu_targets({"f16", "bf16"})), target_name);

@@ -21,13 +21,15 @@
 // computed during dK and dQ, and dQ leaves tensor memory during the next dV. Products of a thread happen one after
 // another, so S takes the place of a P that has been used, and dQ that of a dS, with no further wait.
 //
-// A careful step (Pairs) has dP before dV, as its P depends on dP.
+// A careful step, or one under a softcap, has dP before dV: P of the former depends on dP, and the latter computes P
+// and dS together, as registers are few.
 //
 // Tensor memory: S^T and P^T, dP^T and dS^T, dV, dK, of 128 lanes, which are keys; dQ, whose lanes are queries, has
 // the place of dP^T where there is no other left.
 #pragma once
 
 #include "backward/tcgen05/tiles.h"
+#include "collective/gradient_score_mod.cuh"
 #include "collective/key_block.cuh"
 #include "common/register_tile.cuh"
 #include "common/tcgen05.cuh"
@@ -56,9 +58,10 @@ struct Block {
 /// The first warps of the roles behind the four that add dQ.
 constexpr int score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14;
 
-/// How a step treats pairs that do not attend: there are none; their weights are 0; or these may be multiplied by
-/// elements of Q or dO that are not finite, which must not reach a sum; or of K, too.
-enum class Pairs : int { all, masked, careful, careful_of_keys };
+/// How a step treats pairs that do not attend: there are none; their weights are 0, or they are under a softcap, where
+/// dP comes before dV, as in all that follow; or these may be multiplied by elements of Q or dO that are not finite,
+/// which must not reach a sum; or of K, too.
+enum class Pairs : int { all, masked, capped, careful, careful_of_keys };
 
 /// The state that all roles share.
 template <class B>
@@ -71,6 +74,7 @@ struct State : KeyBlock {
   uint64_t stats_full[B::stages], s_full, p_full, dp_full, ds_full, dq_full, dq_empty, sums_full;
   uint32_t tensor_memory;  // its address
   int64_t ticket;
+  float2 softcap;  // Softcap::constants
 };
 
 template <class B>

@@ -46,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
   if (w.first >= s.keys) return;
   if (threadIdx.x == 0) {
     static_cast<KeyBlock &>(*shared.state) = key_block<B>(p, s, w);
+    shared.state->softcap = Softcap::constants(p);
     shared.make_barriers();
   }
   if (warp_of_block() == product_warp) {

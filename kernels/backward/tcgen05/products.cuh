@@ -18,11 +18,11 @@ class Products {
     for (uint32_t n = 0; n < steps; n++) {
       wait(state_.stats_full[n % B::stages], n / B::stages);
       const Pairs pairs = state_.pairs[n % 4];
-      const bool careful = pairs >= Pairs::careful;
+      const bool values_first = pairs >= Pairs::capped;
       wait(state_.do_full[n % B::dout_stages], n / B::dout_stages);
-      if (careful) multiply_values(n);
+      if (values_first) multiply_values(n);
       add_dv(n);
-      if (!careful) multiply_values(n);
+      if (!values_first) multiply_values(n);
       release(state_.do_empty[n % B::dout_stages]);
       if (n + 1 < steps) multiply_keys(n + 1);
       wait(state_.ds_full, n);

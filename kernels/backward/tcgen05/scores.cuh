@@ -18,10 +18,25 @@ class Scores {
   __device__ Scores(const BackwardParams &p, const SharedMemory<B> &shared, int half)
       : p_(p), shared_(shared), state_(*shared.state), half_(half) {}
 
-  __device__ void run() {
-    const int key = state_.work.first + int(threadIdx.x) % B::rows;
+  __device__ __forceinline__ void run() {
     const Sequence &s = state_.sequence;
-    queries_ = key < s.keys ? full_query_range(p_, s, key, key + 1) : Interval{0, 0};
+    queries_ = key() < s.keys ? full_query_range(p_, s, key(), key() + 1) : Interval{0, 0};
+    const ScoreMod mod = score_mod_of(p_);  // ahead of the loop: plain calls do not pay for it
+    if (mod == ScoreMod::softcap)
+      weigh_all<ScoreMod::softcap>();
+    else if (mod == ScoreMod::alibi)
+      weigh_all<ScoreMod::alibi>();
+    else
+      weigh_all<ScoreMod::none>();
+    store();
+  }
+
+ private:
+  __device__ int key() const { return state_.work.first + int(threadIdx.x) % B::rows; }
+
+  /// All steps.
+  template <ScoreMod Mod>
+  __device__ __forceinline__ void weigh_all() {
     for_each_step(state_, [&](uint32_t n, StreamCoord tile) {
       const uint32_t stage = n % B::stages;
       wait(state_.stats_full[stage], n / B::stages);
@@ -29,18 +44,18 @@ class Scores {
       neg_dpsum_ = shared_address(state_.neg_dpsum[stage] + half_ * own);
       const int first = tile.tile * B::columns + half_ * own;
       const Pairs pairs = state_.pairs[n % 4];
+      Alibi<Mod> alibi(p_, state_.sequence, state_.work.kv_head * state_.group + tile.head);
+      alibi.distance = float(first + state_.sequence.offset - key());
       wait(state_.s_full, n);
-      if (pairs == Pairs::all)
-        differentiate(n, AllPairs());
-      else if (pairs == Pairs::masked)
-        differentiate(n, MaskedPairs(queries_, first));
+      if (Mod != ScoreMod::softcap && pairs == Pairs::all)
+        differentiate(n, AllPairs(), alibi);
+      else if (Mod != ScoreMod::softcap && pairs == Pairs::masked)
+        differentiate(n, MaskedPairs(queries_, first), alibi);
       else
-        differentiate_carefully(n, MaskedPairs(queries_, first));
+        differentiate_carefully(n, MaskedPairs(queries_, first), alibi, pairs >= Pairs::careful);
     });
-    store();
   }
 
- private:
   /// A thread's pairs that attend, by the number of the query among the thread's. All of them.
   struct AllPairs {
     static constexpr bool masked = false;
@@ -87,10 +102,11 @@ class Scores {
   }
 
   /// Two queries' weights P^T = 2^(c S^T - lse).
-  template <class P>
-  __device__ __forceinline__ static float2 weights(float2 s, float2 c, float2 neg_lse, const P &pairs, int i) {
+  template <class P, ScoreMod Mod>
+  __device__ __forceinline__ static float2 weights(float2 s, float2 c, float2 neg_lse, const P &pairs, int i,
+                                                   const Alibi<Mod> &alibi) {
     const float2 e = fma_rn_f32x2(s, c, neg_lse);
-    const float x = ex2_approx_ftz(e.x), y = ex2_approx_ftz(e.y);
+    const float x = ex2_approx_ftz(alibi.add(e.x, i)), y = ex2_approx_ftz(alibi.add(e.y, i + 1));
     return {pairs.holds(i) ? x : no_weight, pairs.holds(i + 1) ? y : no_weight};
   }
 
@@ -106,10 +122,10 @@ class Scores {
     return {c, c};
   }
 
-  template <class P>
-  __device__ __forceinline__ void differentiate(uint32_t n, const P &pairs) const {
+  template <class P, ScoreMod Mod>
+  __device__ __forceinline__ void differentiate(uint32_t n, const P &pairs, const Alibi<Mod> &alibi) const {
     float weight[own];
-    weigh(weight, pairs);
+    weigh(weight, pairs, alibi);
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(state_.p_full);
@@ -138,8 +154,8 @@ class Scores {
   }
 
   /// P^T in place of S^T.
-  template <class P>
-  __device__ __forceinline__ void weigh(float (&weight)[own], const P &pairs) const {
+  template <class P, ScoreMod Mod>
+  __device__ __forceinline__ void weigh(float (&weight)[own], const P &pairs, const Alibi<Mod> &alibi) const {
     Chunk x[own / chunk];
     tcgen05_fence_after_thread_sync();
     unroll<own / chunk>([&](int half) { load(x[half], Columns<B>::s, half * chunk); });
@@ -154,7 +170,7 @@ class Scores {
         unroll<2>([&](int k) {
           const int i = 4 * j + 2 * k;
           const float2 w = weights({number(x[half][i]), number(x[half][i + 1])}, c,
-                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w}, pairs, first + 2 * k);
+                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w}, pairs, first + 2 * k, alibi);
           weight[first + 2 * k] = w.x, weight[first + 2 * k + 1] = w.y;
           word[i / 2] = pack<typename B::Element>(w.x, w.y);
         });
@@ -175,10 +191,19 @@ class Scores {
   /// The same of a step in which not all queries attend all keys, and Q, K or dO may have elements that are not finite.
   /// These are zeroed in Q and dO: a product by a masked weight is 0 then. The weights P of pairs whose dS is not
   /// finite become NaN, so that dV does, too. No query attends whose row has no weights.
-  __device__ void differentiate_carefully(uint32_t n, const MaskedPairs &pairs) const {
+  template <ScoreMod Mod>
+  __device__ __forceinline__ void differentiate_carefully(uint32_t n, const MaskedPairs &pairs, const Alibi<Mod> &alibi,
+                                                          bool careful) const {
+    constexpr bool capped = Mod == ScoreMod::softcap;
+    Softcap softcap;
+    bool odd = false;
+    if constexpr (capped) {
+      softcap = Softcap(state_.softcap);
+      begin_softcap(softcap, careful);
+    }
     wait(state_.dp_full, n);
     tcgen05_fence_after_thread_sync();
-    const bool odd = bar_red_or(scores, 256, has_nonfinite_products());
+    if (!capped || careful) odd = bar_red_or(scores, 256, has_nonfinite_products());
     if (odd) {
       const int thread = threadIdx.x - 32 * score_warp;
       clear_nonfinite(shared_.q(n % B::stages), B::StreamedTile::bytes, B::exponents, thread, 256);
@@ -194,10 +219,23 @@ class Scores {
       unroll<chunk / 2>([&](int i) {
         const float2 neg_lse = ld_shared_v2_f32(neg_lse_ + (first + 2 * i) * 4);
         const float2 neg_dpsum = ld_shared_v2_f32(neg_dpsum_ + (first + 2 * i) * 4);
-        float2 w = weights({number(x[2 * i]), number(x[2 * i + 1])}, scale_2(), neg_lse, pairs, first + 2 * i);
+        const float2 of_s = {number(x[2 * i]), number(x[2 * i + 1])};
+        float2 w;
+        if constexpr (capped) {
+          const auto weight = [&](float t, float neg_lse, int i) {
+            const float x = ex2_approx_ftz(alibi.add(softcap.score(t, neg_lse), i));
+            return pairs.holds(i) ? x : no_weight;
+          };
+          w = {weight(of_s.x, neg_lse.x, first + 2 * i), weight(of_s.y, neg_lse.y, first + 2 * i + 1)};
+        } else {
+          w = weights(of_s, scale_2(), neg_lse, pairs, first + 2 * i, alibi);
+        }
         if (neg_lse.x == -infinity) w.x = no_weight;
         if (neg_lse.y == -infinity) w.y = no_weight;
-        const float2 d = gradients<true>(w, {number(y[2 * i]), number(y[2 * i + 1])}, neg_dpsum);
+        float2 of_product = w;
+        if (capped && has_weight(w.x)) of_product.x *= Softcap::derivative(of_s.x);
+        if (capped && has_weight(w.y)) of_product.y *= Softcap::derivative(of_s.y);
+        const float2 d = gradients<true>(of_product, {number(y[2 * i]), number(y[2 * i + 1])}, neg_dpsum);
         if (odd) w.x += d.x - d.x, w.y += d.y - d.y;
         p[i] = pack<typename B::Element>(w.x, w.y), ds[i] = pack<typename B::Element>(d.x, d.y);
       });
@@ -210,6 +248,28 @@ class Scores {
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(state_.p_full);
     arrive_with_ds();
+  }
+
+  /// The first part of weights under a softcap, in place of S^T. Carefully: NaN of a product that is not finite, as it
+  /// makes gradients NaN by its elements of Q or K, which are zeroed.
+  __device__ __forceinline__ void begin_softcap(const Softcap &softcap, bool carefully) const {
+    tcgen05_fence_after_thread_sync();
+#pragma unroll 1
+    for (int first = 0; first < own; first += chunk) {
+      Chunk x;
+      load(x, Columns<B>::s, first);
+      tcgen05_wait_ld(x);
+      unroll<chunk>([&](int i) {
+        const float product = number(x[i]);
+        x[i] = __float_as_uint(softcap.part_of(carefully ? fmaf(product, 0.f, product) : product));
+      });
+      unroll<2>([&](int half) {
+        uint32_t word[chunk / 2];
+        unroll<chunk / 2>([&](int i) { word[i] = x[chunk / 2 * half + i]; });
+        tcgen05_st_32x32b_x16(of_warp(Columns<B>::s + half_ * own + first + chunk / 2 * half), word);
+      });
+    }
+    tcgen05_wait_st();
   }
 
   /// Whether an element of S^T or dP^T is not finite, of this thread's.

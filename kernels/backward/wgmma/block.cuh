@@ -18,6 +18,7 @@
 #pragma once
 
 #include "backward/wgmma/tiles.h"
+#include "collective/gradient_score_mod.cuh"
 #include "collective/key_block.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
@@ -75,6 +76,7 @@ struct State : KeyBlock {
   Interval queries[keys];                    // that attend each of the block's keys
   uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
   int64_t ticket;
+  float2 softcap;  // Softcap::constants
 };
 
 template <class B>

@@ -13,6 +13,7 @@ template <class B>
 class Consumer : private StepScores<B> {
   using Base = StepScores<B>;
   using Base::any_nonfinite, Base::attending, Base::pairs_of, Base::stats;
+  using Base::end_softcap, Base::multiply_weights, Base::weigh;
   using Base::group_, Base::n_, Base::p_, Base::state_;
   using Base::lane, Base::no_dq, Base::parity, Base::stage, Base::thread;
   using Base::store_key_ranges, Base::store_query_ranges;
@@ -29,7 +30,7 @@ class Consumer : private StepScores<B> {
         streamed_(shared.slot(0, 0)),
         ds_(shared.ds(0)) {}
 
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     Gradients sum;
     sum.dk.clear();
     sum.dv.clear();
@@ -38,12 +39,13 @@ class Consumer : private StepScores<B> {
       if (group_ == 0) store_query_ranges();
       mbarrier_wait(shared_address(&state_.kv_full), 0);
       wait_for_everyone();
-#pragma unroll 1
-      for (StreamCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
-        mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
-        step(sum, tile);
-        release_stage();
-      }
+      const ScoreMod mod = score_mod_of(p_);  // ahead of the loop: plain calls do not pay for it
+      if (has_softcap(B::dim) && mod == ScoreMod::softcap)
+        add_all<has_softcap(B::dim) ? ScoreMod::softcap : ScoreMod::none>(sum);
+      else if (mod == ScoreMod::alibi)
+        add_all<ScoreMod::alibi>(sum);
+      else
+        add_all<ScoreMod::none>(sum);
       DqPart dq;
       wait_for_everyone();
       wgmma_fence();
@@ -136,7 +138,20 @@ class Consumer : private StepScores<B> {
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.dq_full));
   }
 
+  /// All steps.
+  template <ScoreMod Mod>
+  __device__ __forceinline__ void add_all(Gradients &sum) {
+#pragma unroll 1
+    for (StreamCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
+      mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
+      step<Mod>(sum, tile);
+      release_stage();
+    }
+  }
+
+  template <ScoreMod Mod>
   __device__ __forceinline__ void step(Gradients &sum, StreamCoord tile) {
+    const Alibi<Mod> alibi = this->template alibi_of<Mod>(tile);
     Scores x;
     DqPart dq;
     wgmma_fence();
@@ -145,11 +160,11 @@ class Consumer : private StepScores<B> {
     multiply_ds(dq);  // dQ = dS K, of the step before
     const Pairs pairs = pairs_of(tile);
     if (pairs == Pairs::all) {
-      differentiate<AllPairs>(sum, x, dq, tile);
+      differentiate<AllPairs>(sum, x, dq, tile, alibi);
     } else if (pairs == Pairs::masked && has_finite_products(x)) {
-      differentiate<MaskedPairs>(sum, x, dq, tile);
+      differentiate<MaskedPairs>(sum, x, dq, tile, alibi);
     } else {
-      differentiate_carefully(sum, x, dq, tile);
+      differentiate_carefully(sum, x, dq, tile, alibi);
     }
   }
 
@@ -162,8 +177,9 @@ class Consumer : private StepScores<B> {
 
   /// From S^T on. The compiler computes weights where they are first used: where registers allow, dV comes first, so
   /// that this is while dQ is multiplied.
-  template <class P>
-  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
+  template <class P, ScoreMod Mod>
+  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile,
+                                                const Alibi<Mod> &alibi) {
     constexpr bool roomy = B::columns <= 64;
     Scores y;
     Stats first;
@@ -171,7 +187,7 @@ class Consumer : private StepScores<B> {
       first = stats(0);
       wgmma_wait_group<1>();
       pin(x);
-      this->weigh(x, first, P(*this, tile));
+      weigh(x, first, P(*this, tile), alibi);
       Weights<B> p(x);
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
@@ -190,7 +206,7 @@ class Consumer : private StepScores<B> {
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       wgmma_fence();
       multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
-      this->weigh(x, stats(0), P(*this, tile));
+      weigh(x, stats(0), P(*this, tile), alibi);
       Weights<B> p(x);
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
       wgmma_wait_group<1>();
@@ -206,8 +222,41 @@ class Consumer : private StepScores<B> {
     pin(sum.dk);
   }
 
+  /// The same under a softcap, whose three functions a pair take longer than products: two of them while dP^T is
+  /// multiplied. P^T and dS^T are then computed together, or registers would not hold them next to dP^T.
+  template <class P>
+  __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile,
+                                                const Alibi<ScoreMod::softcap> &alibi) {
+    wgmma_wait_group<0>();
+    pin(x);
+    pin(dq);
+    hand_over(dq);
+    mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+    Scores y;
+    wgmma_fence();
+    multiply_rows<B>(y, own(keys_ + 1), dout());
+    this->template begin_softcap<false>(x);
+    wgmma_wait_group<0>();
+    pin(y);
+    Weights<B> p, ds;
+    end_softcap(p, ds, x, y, P(*this, tile), alibi, false);
+    add_both(sum, p, ds);
+  }
+
+  /// dV += P^T dO, dK += dS^T Q.
+  __device__ __forceinline__ void add_both(Gradients &sum, Weights<B> &p, Weights<B> &ds) {
+    store_ds(ds);
+    add_weighted<B>(sum.dv, p, dout());
+    add_weighted<B>(sum.dk, ds, queries());
+    wgmma_wait_group<0>();
+    pin(sum.dv);
+    pin(sum.dk);
+  }
+
   /// The same of a step in which not all queries attend all keys, and Q, K or dO may have elements that are not finite.
-  __device__ __forceinline__ void differentiate_carefully(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile) {
+  template <ScoreMod Mod>
+  __device__ __forceinline__ void differentiate_carefully(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile,
+                                                          const Alibi<Mod> &alibi) {
     store_key_ranges(tile);
     const Attending pairs = attending();
     wgmma_wait_group<0>();
@@ -215,42 +264,49 @@ class Consumer : private StepScores<B> {
     pin(dq);
     hand_over(dq);
     const bool odd = any_nonfinite(x);
-    this->weigh(x, stats(0), pairs);
+    if constexpr (Mod != ScoreMod::softcap) weigh(x, stats(0), pairs, alibi);
     mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+    if constexpr (Mod == ScoreMod::softcap) this->template begin_softcap<true>(x);
     Scores y;
     wgmma_fence();
     multiply_rows<B>(y, own(keys_ + 1), dout());
     wgmma_wait_group<0>();
     pin(y);
     const bool any_odd = bar_red_or(everyone, 128 * consumers, odd || any_nonfinite(y));
-    this->template multiply_weights<true>(y, x, stats(0));
-    if (any_odd) repair(x, y);
-    Weights<B> p(x), ds(y);
-    store_ds(ds);
-    add_weighted<B>(sum.dv, p, dout());
-    add_weighted<B>(sum.dk, ds, queries());
-    wgmma_wait_group<0>();
-    pin(sum.dv);
-    pin(sum.dk);
+    if constexpr (Mod == ScoreMod::softcap) {
+      if (any_odd) clear_nonfinite_queries();
+      Weights<B> p, ds;
+      end_softcap(p, ds, x, y, pairs, alibi, any_odd);
+      add_both(sum, p, ds);
+    } else {
+      this->template multiply_weights<true>(y, x, stats(0));
+      if (any_odd) repair(x, y);
+      Weights<B> p(x), ds(y);
+      add_both(sum, p, ds);
+    }
     if (any_odd) add_carefully();
   }
 
-  /// Zeroes the elements of Q and dO that are not finite: a product by a masked weight is 0 then. The weights P of
-  /// pairs whose dS is not finite become NaN, so that dV does, too.
-  __device__ void repair(Scores &p, const Scores &ds) const {
+  /// The weights P of pairs whose dS is not finite become NaN, so that dV does, too.
+  __device__ __forceinline__ void repair(Scores &p, const Scores &ds) const {
+    clear_nonfinite_queries();
+    unroll<Scores::column_blocks>(
+        [&](int j) { unroll<4>([&](int e) { p.block[0][j].x[e] += ds.block[0][j].x[e] - ds.block[0][j].x[e]; }); });
+  }
+
+  /// Zeroes the elements of Q and dO that are not finite: a product by a masked weight is 0 then.
+  __device__ __forceinline__ void clear_nonfinite_queries() const {
     unroll<2>([&](int which) {
       clear_nonfinite(shared_.slot(stage(), which), B::StreamedTile::bytes, B::exponents, threadIdx.x - 128,
                       128 * consumers);
     });
     fence_proxy_async();
     wait_for_everyone();
-    unroll<Scores::column_blocks>(
-        [&](int j) { unroll<4>([&](int e) { p.block[0][j].x[e] += ds.block[0][j].x[e] - ds.block[0][j].x[e]; }); });
   }
 
   /// dQ of this step, keys that are not finite counting as 0 where not all attend them; the next step then has none to
   /// add.
-  __device__ void add_carefully() {
+  __device__ __forceinline__ void add_carefully() {
     wait_for_everyone();
     DqPart dq;
     const int query = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;

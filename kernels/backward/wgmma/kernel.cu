@@ -18,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
   if (w.first >= s.keys) return;
   if (threadIdx.x == 0) {
     static_cast<KeyBlock &>(*shared.state) = key_block<B>(p, s, w);
+    shared.state->softcap = Softcap::constants(p);
     shared.make_barriers();
   }
   __syncthreads();

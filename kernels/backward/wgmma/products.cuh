@@ -11,6 +11,7 @@ struct Weights {
   static constexpr int blocks = B::columns / 16;
   FragmentsA<typename B::Element, 1> columns[blocks];
 
+  Weights() = default;
   __device__ __forceinline__ explicit Weights(const typename B::Scores &x) {
     unroll<blocks>([&](int k) { columns[k] = x.template columns_as_a<typename B::Element>(k); });
   }

@@ -2,7 +2,7 @@
 // statistics, and the keys that they attend.
 #pragma once
 
-#include "backward/wgmma/block.cuh"
+#include "backward/wgmma/products.cuh"
 #include "common/numbers.cuh"
 
 namespace fa::kernels::backward_wgmma {
@@ -137,16 +137,29 @@ class StepScores {
     return found;
   }
 
+  /// ALiBi of a lane's pairs.
+  template <ScoreMod Mod>
+  __device__ __forceinline__ Alibi<Mod> alibi_of(StreamCoord tile) const {
+    Alibi<Mod> alibi(p_, state_.sequence, state_.work.kv_head * state_.group + tile.head);
+    const int key = state_.work.first + B::row_of(128 * (group_ + 1) + thread(), 0);
+    const int query = tile.tile * B::columns + Scores::first_column(lane());
+    alibi.distance = float(query + state_.sequence.offset - key);
+    return alibi;
+  }
+
+  /// By how much more number e of block j is away than a lane's first one.
+  __device__ static constexpr int distance_of(int j, int e) { return 8 * j + e % 2 - e / 2 * 8; }
+
   /// P^T = 2^(c S^T - lse) in place of S^T. first: statistics 0.
-  template <class P>
-  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const P &pairs) const {
+  template <ScoreMod Mod, class P>
+  __device__ __forceinline__ void weigh(Scores &x, const Stats &first, const P &pairs, const Alibi<Mod> &alibi) const {
     constexpr float half = B::halves ? 1 : 0;
     const float scale_2 = p_.scale * log2_e;
     for_each_block(first, [&](int j, float4 of) {
       const float even = of.x - half, odd = of.z - half;
       unroll<4>([&](int e) {
         float &number = x.block[0][j].x[e];
-        const float weight = ex2_approx_ftz(fmaf(number, scale_2, e % 2 ? odd : even));
+        const float weight = ex2_approx_ftz(alibi.add(fmaf(number, scale_2, e % 2 ? odd : even), distance_of(j, e)));
         number = pairs.holds(j, e) ? weight : no_weight;
       });
     });
@@ -161,6 +174,43 @@ class StepScores {
         float &number = y.block[0][j].x[e];
         const float d = weight * (number + (e % 2 ? of.w : of.y));
         number = Masked && !has_weight(weight) ? 0 : d;
+      });
+    });
+  }
+
+  /// Under a softcap, the first part of weights in place of S^T. Carefully: NaN of a product that is not finite, as it
+  /// makes gradients NaN by its elements of Q or K, which are zeroed.
+  template <bool Carefully>
+  __device__ __forceinline__ void begin_softcap(Scores &x) const {
+    const Softcap softcap(state_.softcap);
+    x.for_each([&](float &number, int, int) {
+      if (Carefully) number = fmaf(number, 0.f, number);
+      number = softcap.part_of(number);
+    });
+  }
+
+  /// Then P^T and dS^T, rounded, of these and of dP^T. odd: weights whose dS is not finite become NaN.
+  template <class P>
+  __device__ __forceinline__ void end_softcap(Weights<B> &p, Weights<B> &ds, const Scores &x, const Scores &y,
+                                              const P &pairs, const Alibi<ScoreMod::softcap> &alibi, bool odd) const {
+    constexpr float half = B::halves ? 1 : 0;
+    const Softcap softcap(state_.softcap);
+    const uint32_t repaired = odd ? ~0u : 0;
+    for_each_block(stats(0), [&](int j, float4 of) {
+      float weight[4], d[4];
+      unroll<4>([&](int e) {
+        const float t = x.block[0][j].x[e], score = softcap.score(t, (e % 2 ? of.z : of.x) - half);
+        const float w = ex2_approx_ftz(alibi.add(score, distance_of(j, e)));
+        const float product = w * Softcap::derivative(t) * (y.block[0][j].x[e] + (e % 2 ? of.w : of.y));
+        weight[e] = pairs.holds(j, e) ? w : no_weight;
+        d[e] = pairs.holds(j, e) ? product : 0;
+      });
+      unroll<2>([&](int r) {
+        const int word = j % 2 * 2 + r;
+        const float even = d[2 * r], odd = d[2 * r + 1];
+        p.columns[j / 2].block[0].word[word] = pack<typename B::Element>(weight[2 * r], weight[2 * r + 1]) |
+                                               (pack<typename B::Element>(even - even, odd - odd) & repaired);
+        ds.columns[j / 2].block[0].word[word] = pack<typename B::Element>(even, odd);
       });
     });
   }

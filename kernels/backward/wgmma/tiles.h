@@ -41,6 +41,17 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .box_out = s.columns};
 }
 
+/// Scores of a step of 128 queries, under a softcap, do not fit into registers.
+constexpr bool has_softcap(int dim) {
+  return shape_of(dim).columns <= 64;
+}
+
+inline const char *unsupported_reason(Entry entry, const BackwardParams &p) {
+  if (p.softcap > 0 && !has_softcap(p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v))
+    return "a softcap at head dimensions up to 64";
+  return unsupported_gradients_reason(entry, p);
+}
+
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// bf16 up to head dimension 128, in one loop.
 inline constexpr Family family = {
@@ -49,7 +60,7 @@ inline constexpr Family family = {
     unsupported_gradient_types_reason,
     [](Entry, const Params &) -> const char * { return "it computes gradients"; },
     false,
-    unsupported_gradients_reason,
+    unsupported_reason,
 };
 #endif
 

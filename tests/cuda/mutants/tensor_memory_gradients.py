@@ -4,6 +4,7 @@ from table import RACE, STALE, WRONG, Mutant
 
 FOLDER = "backward/tcgen05/"
 NAN = r"is -?nan, expected"
+REACHED = r"inputs of NaN or infinity reach it"
 ANY = WRONG + r"|kernel: error 719: |error \([a-z-]+\): |deadlock"  # a race of products, whichever check sees it first
 
 
@@ -23,15 +24,15 @@ TENSOR_MEMORY_GRADIENTS = [
     in_turns("dp_before_dq_is_drained", "products.cuh", "    wait(state_.dq_empty, n ^ 1);\n", "", ANY, dim="128"),
     in_turns("dq_before_ds", "products.cuh", "      wait(state_.ds_full, n);\n", "", ANY),
     in_turns("dv_before_weights", "products.cuh", "    wait(state_.p_full, n);\n", "", ANY),
-    in_turns("scores_before_dv", "products.cuh", "      add_dv(n);\n      if (!careful) multiply_values(n);", "      if (n + 1 < steps) multiply_keys(n + 1);\n      add_dv(n);\n      if (!careful) multiply_values(n);", ANY),
+    in_turns("scores_before_dv", "products.cuh", "      add_dv(n);\n      if (!values_first) multiply_values(n);", "      if (n + 1 < steps) multiply_keys(n + 1);\n      add_dv(n);\n      if (!values_first) multiply_values(n);", ANY),
     in_turns("fence_of_ds_for_products", "scores.cuh", "    tcgen05_wait_st();\n    fence_proxy_async();\n    tcgen05_fence_before_thread_sync();\n    arrive_as_warp(state_.ds_full);",
               "    tcgen05_wait_st();\n    tcgen05_fence_before_thread_sync();\n    arrive_as_warp(state_.ds_full);", r"error \(proxy-fence\)"),
     in_turns("stores_of_ds", "scores.cuh", "    tcgen05_wait_st();\n    fence_proxy_async();\n    tcgen05_fence_before_thread_sync();\n    arrive_as_warp(state_.ds_full);",
               "    fence_proxy_async();\n    tcgen05_fence_before_thread_sync();\n    arrive_as_warp(state_.ds_full);", ANY),
     in_turns("fence_behind_ds", "products.cuh", "      wait(state_.ds_full, n);\n      tcgen05_fence_after_thread_sync();\n", "      wait(state_.ds_full, n);\n", r"tensor-fence", formal=True),
     in_turns("queries_released_before_dk", "products.cuh", "      add_dk(n);\n      release(state_.q_empty[n % B::stages]);", "      release(state_.q_empty[n % B::stages]);\n      add_dk(n);", ANY),
-    in_turns("dout_released_before_dp", "products.cuh", "      if (!careful) multiply_values(n);\n      release(state_.do_empty[n % B::dout_stages]);",
-              "      release(state_.do_empty[n % B::dout_stages]);\n      if (!careful) multiply_values(n);", ANY, dim="128"),
+    in_turns("dout_released_before_dp", "products.cuh", "      if (!values_first) multiply_values(n);\n      release(state_.do_empty[n % B::dout_stages]);",
+              "      release(state_.do_empty[n % B::dout_stages]);\n      if (!values_first) multiply_values(n);", ANY, dim="128"),
     in_turns("transposed_ds", "products.cuh", "to_sums | transposed_a", "to_sums"),
     in_turns("half_of_the_weights", "block.cuh", "k / 4 * 64 + k % 4 * 8", "k * 8"),
     in_turns("first_dk", "products.cuh", "add_weighted(Columns<B>::dk, Columns<B>::dp, shared_.q(n % B::stages), n > 0);", "add_weighted(Columns<B>::dk, Columns<B>::dp, shared_.q(n % B::stages), true);", ANY),
@@ -49,8 +50,15 @@ TENSOR_MEMORY_GRADIENTS = [
     any_order("cleared_dout", "scores.cuh", "      clear_nonfinite(shared_.dout(n % B::dout_stages), B::StreamedTile::bytes, B::exponents, thread, 256);\n", "", NAN),
     any_order("fence_of_zeros", "scores.cuh", "    fence_proxy_async();  // zeros\n", "", r"error \(proxy-fence\)"),
     any_order("elements_of_keys", "collective/dq_chunk.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
-    any_order("vote_on_products", "scores.cuh", "bar_red_or(scores, 256, has_nonfinite_products())", "has_nonfinite_products()", ANY),
+    any_order("vote_on_products", "scores.cuh", "odd = bar_red_or(scores, 256, has_nonfinite_products());", "odd = has_nonfinite_products();", ANY),
     any_order("rows_without_weights", "scores.cuh", "        if (neg_lse.x == -infinity) w.x = no_weight;\n", "", NAN),
+    in_turns("slope_of_a_head_of_a_thread", "scores.cuh", "state_.work.kv_head * state_.group + tile.head);", "state_.work.kv_head * state_.group);", test="GradientsAlibi"),
+    in_turns("distance_of_a_thread", "scores.cuh", "float(first + state_.sequence.offset - key())", "float(first - key())", test="GradientsAlibi"),
+    in_turns("derivative_of_a_thread", "scores.cuh", "of_product.y *= Softcap::derivative(of_s.y);", "of_product.y *= 1;", test="GradientsSoftcap"),
+    in_turns("dp_before_capped_weights", "products.cuh", "pairs >= Pairs::capped", "pairs >= Pairs::careful", ANY, test="GradientsSoftcap"),
+    in_turns("steps_under_a_cap", "producer.cuh", "      if (p_.softcap > 0) pairs", "      if (p_.softcap < 0) pairs", ANY, test="GradientsSoftcap"),
+    in_turns("stores_of_capped_products", "scores.cuh", "    }\n    tcgen05_wait_st();\n  }", "    }\n  }", ANY, formal=True, test="GradientsSoftcap"),
+    in_turns("infinite_products_under_a_cap", "scores.cuh", "carefully ? fmaf(product, 0.f, product) : product", "product", REACHED + "|" + NAN, test="GradientsSoftcap"),
     any_order("twice_of_halved_weights", "scores.cuh", "constexpr float unit = B::halves ? 2 : 1;", "constexpr float unit = 1;"),
     any_order("tensor_memory_of_gradients", "kernel.cu", "  if (warp_of_block() == product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);\n", "", r"tensor memory|dealloc"),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from table import RACE, STALE, UNWRITTEN, WRONG, Mutant
 
 FOLDER = "backward/wgmma/"
 NAN = r"is -?nan, expected"
+REACHED = r"inputs of NaN or infinity reach it"
 UNREAD = r"unwritten-memory: asynchronously reads shared memory"  # by products
 
 
@@ -36,5 +37,14 @@ WARPGROUP_GRADIENTS = [
     any_order("first_dq", "scores.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
     in_turns("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
               "    wgmma_wait_group<1>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of", RACE + "|" + STALE + "|in flight|while"),
+    in_turns("distance_of_a_row", "scores.cuh", "return 8 * j + e % 2 - e / 2 * 8;", "return 8 * j + e % 2;", test="GradientsAlibi"),
+    in_turns("slope_of_a_step", "scores.cuh", "state_.work.kv_head * state_.group + tile.head);", "state_.work.kv_head * state_.group);", test="GradientsAlibi"),
+    in_turns("distance_of_the_last_queries", "scores.cuh", "query + state_.sequence.offset - key", "query - key", test="GradientsAlibi"),
+    in_turns("derivative_of_capped_products", "collective/gradient_score_mod.cuh", "return 4 * t * (1 - t);", "return 1;", dim="128", test="GradientsSoftcap"),
+    in_turns("slope_under_a_cap", "scores.cuh", "ex2_approx_ftz(alibi.add(score, distance_of(j, e)))", "ex2_approx_ftz(score)", dim="128", test="GradientsSoftcapAlibi"),
+    in_turns("cap_of_the_next_loop", "consumer.cuh", "if (has_softcap(B::dim) && mod == ScoreMod::softcap)", "if (false)", dim="128", test="GradientsSoftcap"),
+    in_turns("capped_queries_that_are_not_finite", "consumer.cuh", "      if (any_odd) clear_nonfinite_queries();\n", "", NAN, dim="128", test="GradientsSoftcap"),
+    in_turns("infinite_products_of_a_cap", "scores.cuh", "if (Carefully) number = fmaf(number, 0.f, number);", "", REACHED, dim="128", test="GradientsSoftcap"),
+    in_turns("capped_weights_that_are_not_finite", "scores.cuh", "repaired = odd ? ~0u : 0;", "repaired = 0;", REACHED, dim="128", test="GradientsSoftcap"),
     any_order("twice_of_halves", "consumer.cuh", "constexpr float unit = B::halves ? 2 : 1;", "constexpr float unit = 1;"),
 ]  # fmt: skip
