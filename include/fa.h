@@ -260,7 +260,8 @@
  * inputs cannot be checked.
  *
  * A query whose lse is -inf had no key left: its dq is 0, and it adds to no other gradient, whatever dout holds [F168]. A
- * masked pair of a query and a key contributes exactly zero to all gradients, NaN and infinity included [F169]. Where
+ * masked pair of a query and a key contributes exactly zero to all gradients, NaN and infinity included [F169]. A pair that is
+ * attended and whose score is not -inf leaves no gradient finite to which the formulas give NaN or infinity [F320]. Where
  * inputs, out, lse and gradients given are finite, and so is each step above, results are within the bounds of
  * docs/precision.md [F170].
  *

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "engine/target.h"
 #include "reference/compare_gradients.h"
@@ -155,6 +156,52 @@ TEST_P(BackwardProperty, NothingLeaks) {
       if (masked) instance.k.set(0, j, 1, 2, nan), instance.v.set(0, j, 0, 1, infinity);
     }
     expect_right(instance, "masked keys");
+  }
+}
+
+/// One element alone, as others may hide where it does not arrive. A call of few queries has other products.
+// [F320]
+TEST_P(BackwardProperty, NothingIsLost) {
+  struct Plant {
+    const char *what;
+    void (*set)(const BackwardInstance &, int64_t row, double);
+  };
+  const Plant plants[] = {
+      {"query", [](const BackwardInstance &s, int64_t row, double x) { s.q.set(0, row, 2, 1, x); }},
+      {"key", [](const BackwardInstance &s, int64_t row, double x) { s.k.set(0, row, 0, 3, x); }},
+      {"value", [](const BackwardInstance &s, int64_t row, double x) { s.v.set(1, row, 1, 0, x); }},
+      {"dout", [](const BackwardInstance &s, int64_t row, double x) { s.dout.set(1, row, 3, 2, x); }},
+      {"out", [](const BackwardInstance &s, int64_t row, double x) { s.out.set(0, row, 1, 0, x); }},
+      {"lse", [](const BackwardInstance &s, int64_t row, double x) { s.lse.set(1, 0, row, 0, x); }},
+      {"dlse", [](const BackwardInstance &s, int64_t row, double x) { s.dlse.set(1, 1, row, 0, x); }},
+      {"bias", [](const BackwardInstance &s, int64_t row, double x) { s.bias.set(0, 0, row, 1, x); }},
+  };
+  struct Modification {
+    double softcap;
+    const char *alibi, *bias;
+    uint32_t flags;
+  };
+  const Modification modifications[] = {
+      {0, "", "", 0},       {0, "", "", FA_FLAG_BATCH_INVARIANT},
+      {0, "h", "", 0},      {0, "", "f32:qk", 0},
+      {3, "", "", 0},       {3, "h", "", FA_FLAG_BATCH_INVARIANT},
+      {3, "", "f32:qk", 0}, {3, "", "f32:qk", FA_FLAG_BIAS_BEFORE_SOFTCAP},
+  };
+  for (const Modification &m : modifications) {
+    if (!in_shard(static_cast<uint64_t>(&m - modifications))) continue;
+    for (const int64_t queries : {2, 20}) {
+      Case c = wide(queries, 25);
+      c.mask = FA_MASK_CAUSAL, c.softcap = m.softcap, c.alibi = m.alibi, c.flags = m.flags, c.dlse = true;
+      c.bias = m.bias, c.dbias = *m.bias ? "qk" : "";
+      for (const Plant &plant : plants) {
+        if (std::string(plant.what) == "bias" && !*m.bias) continue;
+        for (const double x : {nan, queries == 2 ? infinity : -infinity}) {
+          const BackwardInstance instance(c);
+          plant.set(instance, queries / 2, x);
+          expect_right(instance, (plant.what + (" of " + std::to_string(x))).c_str());
+        }
+      }
+    }
   }
 }
 

@@ -358,10 +358,11 @@ CPU = [
     Mutant(
         "weights_without_nan",
         "src/cpu/kernel/backward/p_ds.h",
-        "if (p.special()) weight_of = Simd::add(weight_of, Simd::sub(d, d));",
+        "weight_of = Simd::add(weight_of, Simd::sub(d, d));",
         "",
         GRADIENTS,
     ),
+    Mutant("infinite_products_of_a_cap", "src/cpu/kernel/backward/p_ds.h", "      if (capped) {\n", "      if (false) {\n", GRADIENTS),
     Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
     Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),
     Mutant(

@@ -27,7 +27,8 @@ struct ScoreModBwd {
   __device__ float weigh(float product, float neg_lse_log2, float distance, float *of_products) const {
     float x = neg_lse_log2, derivative = 1;
     if constexpr (Capped) {  // tanh = 1 - 2 t with t = 1 / (1 + e^2y), and 1 - tanh^2 = 4 t (1 - t)
-      const float t = -capped_product(product, steepness);
+      // NaN of a product that is not finite: the elements of Q or K that make gradients so are zeroed.
+      const float t = -capped_product(fmaf(product, 0.f, product), steepness);
       x = fmaf(cap_2, fmaf(-2.f, t, 1.f), x);
       derivative = 4 * t * (1 - t);
     } else {

@@ -131,11 +131,13 @@ __device__ inline PdS weigh(const BackwardParams &p, const RowScores &row, const
   if (terms.neg_lse_log2 == -infinity) return {};
   const Score score(p, row, product, key);
   if (score.value() == -infinity) return {};
-  // lse may belong to other scores: weights stay finite.
+  // lse may belong to other scores: weights of finite ones stay finite.
   constexpr float most = 0x1.fffffep6f;  // below 128
-  const float exponent = fmaf(score.x, log2_e, terms.neg_lse_log2), weight = exp2f(exponent > most ? most : exponent);
+  const float exponent = fmaf(score.x, log2_e, terms.neg_lse_log2);
+  const float weight = exp2f(exponent > most && score.x < infinity ? most : exponent);
   const float dx = weight * (dp + terms.neg_dpsum);
-  return {weight + (dx - dx), dx, dx * score.derivative};
+  // A product that is not finite makes dq and dk NaN by elements that count as 0 there, also where its score is finite.
+  return {weight + (dx - dx), dx, fmaf(product, 0.f, dx * score.derivative)};
 }
 
 /// The rows that a thread shares, as weigh reads them.

@@ -67,6 +67,8 @@ GRADIENTS = [
     # NaN and infinities of dO, which reach dV by its weights.
     Mutant("weights_without_nan", TOGETHER, KEYS_PASS, "unroll<4>([&](int e) { x.block[i][j].x[e] += zero.x[e]; });", "(void)zero;", WRONG,
            test="*/BackwardProperty.NothingLeaks/bf16_sm_80"),
+    Mutant("infinite_products_of_a_cap_of_a_warp", ("80", "backward_mma", "f16", "64"), "backward/mma/scores.cuh",
+           "fmaf(product, 0.f, product)", "product", r"inputs of NaN or infinity reach it", test="*/CheckedGradients.GradientsSoftcapDim64/f16_sm_80"),
     # Copies and barriers.
     gradients("wait_for_a_step", LOAD, "cp_async_wait_group<0>();", "cp_async_wait_group<1>();", UNDER_WAY),
     gradients("barrier_of_a_step", QUERIES, "    ring.arrive(stage);\n    __syncthreads();\n", "    ring.arrive(stage);\n",

@@ -118,6 +118,12 @@ def gradients(name, file, old, new, image=BACKWARD, expected=WRONG):
     return Mutant(name, image, file, old, new, expected, test="*/Checked.GradientsDim32/f32_sm_80")
 
 
+def lost(name, old, new):
+    """A fault of a pair whose gradients are not finite."""
+    test = "*/BackwardProperty.NothingIsLost/f32_sm_80"
+    return Mutant(name, BACKWARD, "backward/simt/pairs.cuh", old, new, r"inputs of NaN or infinity reach it", test=test)
+
+
 def merge(name, old, new, test, expected=r"element \d+ is .*, expected ", types="f32"):
     """A fault of the kernel of merges (tests/engine/merge.cpp)."""
     return Mutant(name, MERGE, "merge/merge/kernel.cu", old, new, expected, test=f"*/Merge.{test}/{types}_sm_80")
@@ -274,6 +280,8 @@ MUTANTS = [
     gradients("heads_of_keys", "backward/simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
     gradients("sequences_of_a_row", "backward/simt/keys.cuh", "p.kv_batch_idx[b] != w.entry", "b != w.entry"),
     gradients("sum_of_dbias", "backward/simt/bias.cuh", "one_query ? rows : i + 1", "i + 1"),
+    lost("products_of_a_cap_that_are_infinite", "fmaf(product, 0.f, dx * score.derivative)", "dx * score.derivative"),
+    lost("infinite_scores", "exponent > most && score.x < infinity", "exponent > most"),
     gradients("dlse", "backward/delta/kernel.cu", "delta -= row_number", "delta += row_number", DELTA),
     # Warpgroups, their copies and products.
     warpgroups("phase_of_the_values", "forward/wgmma/consumer.cuh", "state_.v_full + at_values_.stage), at_values_.parity);",

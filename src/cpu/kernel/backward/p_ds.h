@@ -64,8 +64,15 @@ inline Vec weight(Vec power, Vec &max_power) {
     Vec d = Simd::mul(weight_of, Simd::add(Simd::load(p.dscore(k + i, v)), neg_delta));
     if (capped) d = Simd::mul(d, slope[i]);
     d = Simd::select(masked, Simd::zero(), d);
-    // dv sums rows of dout whose non-finite elements are 0: NaN and infinities come from the gradient.
-    if (p.special()) weight_of = Simd::add(weight_of, Simd::sub(d, d));
+    if (p.special()) {
+      // dv sums rows of dout whose non-finite elements are 0: NaN and infinities come from the gradient.
+      weight_of = Simd::add(weight_of, Simd::sub(d, d));
+      // So do rows of q and k. A softcap makes finite scores of infinite products.
+      if (capped) {
+        const Vec product = Simd::load(p.score(k + i, v));
+        d = Simd::add(d, Simd::select(masked, Simd::zero(), Simd::sub(product, product)));
+      }
+    }
     Simd::store(p.score(k + i, v), weight_of);
     Simd::store(p.dscore(k + i, v), d);
   }
