@@ -28,12 +28,8 @@ void backend_free(ggml_backend_t backend) {
   delete backend;
 }
 
-bool left_out([[maybe_unused]] const ggml_tensor &node) {
-#ifdef FA_GGML_COMPUTE_FLAG  // since December 2025
-  return (node.flags & GGML_TENSOR_FLAG_COMPUTE) == 0;
-#else
-  return false;
-#endif
+bool left_out(const ggml_tensor &node) {
+  return host().marks_nodes && (node.flags & computed) == 0;
 }
 
 ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph *graph) try {

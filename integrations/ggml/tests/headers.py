@@ -18,6 +18,8 @@ FAULTS = {  # of other_ggml.c, and the reason that names it
     "block": "type q8_0 has 36 bytes for 32 elements",
     "size": "a tensor has",
     "field": "ggml_tensor has another layout",
+    "table": "ggml_backend's graph_compute is at byte 120 in the ggml that runs, and at byte 104 in the headers",
+    "properties": "the properties of a device have 256 bytes in the ggml that runs",
 }
 
 

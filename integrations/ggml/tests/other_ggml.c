@@ -50,6 +50,18 @@ void ggml_flash_attn_ext_add_sinks(void *op, void *sinks) {
   if (strcmp(fault, "field") != 0) ((void (*)(void *, void *))stock("ggml_flash_attn_ext_add_sinks"))(op, sinks);
 }
 
+/* Two functions more at the start of a backend's table. */
+int ggml_backend_graph_compute_async(char *backend, void *graph) {
+  typedef int computed(void *, void *);
+  const int shift = strcmp(fault, "table") == 0 ? 2 * (int)sizeof(void *) : 0;
+  return ((computed *)stock("ggml_backend_graph_compute_async"))(backend + shift, graph);
+}
+
+void ggml_backend_dev_get_props(void *device, char *props) {
+  ((void (*)(void *, void *))stock("ggml_backend_dev_get_props"))(device, props);
+  if (strcmp(fault, "properties") == 0) memset(props, 0, 256);
+}
+
 /* Whether the backend registers. */
 int loads(const char *path, const char *with_fault) {
   fault = with_fault;
