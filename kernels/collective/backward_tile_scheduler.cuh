@@ -1,4 +1,4 @@
-// The work tiles of the backward pass, and the places of row statistics. Entry::dq, dbias and delta own rows of
+// The work tiles of the backward pass, and the offsets of row statistics. Entry::dq, dbias and delta own rows of
 // queries: get_initial_work_tile (collective/tile_scheduler.cuh) of a schedule without splits and packed heads.
 // Entry::dkv owns keys of a key/value head, and takes the queries of all heads that read it.
 #pragma once
@@ -8,39 +8,40 @@
 
 namespace fa::kernels {
 
-/// The place of query 0 of a sequence and head in BackwardParams::terms: a multiple of stats_block.
+/// The offset of query 0 of a sequence and head in BackwardParams::terms: a multiple of stats_block.
 __device__ inline int64_t first_term(const BackwardParams &p, const Sequence &s, int32_t head) {
   if (p.cu_seqlens_q == nullptr) return (int64_t(s.index) * p.heads_q + head) * p.stats_rows;
   return head * p.stats_rows + (int64_t(s.q_first) + int64_t(s.index) * stats_block) / stats_block * stats_block;
 }
 
-/// A block's keys.
-struct KeyWork {
+/// The work tile of a block that owns keys.
+struct KeyWorkTile {
   int32_t entry;  // the sequence; under kv_batch_idx the row of the cache, which several sequences may share; -1: none
   int32_t kv_head;
   int32_t first;  // key of the sequence; under kv_batch_idx token of the cache's row
 };
 
-/// The keys of place `place` of this launch. A column is a key/value head (of a sequence, or of a row of the cache,
+/// This launch's tile number tile_index of keys. A column is a key/value head (of a sequence, or of a row of the cache,
 /// unless cu_seqlens_k is given). Its first tiles come first, as under a causal mask they have the most queries;
-/// columns come in groups whose queries stay in the cache together. Called by whole warps.
-__device__ inline KeyWork key_work_of_tile(const BackwardParams &p, int32_t block_keys, int64_t place) {
+/// columns come in sections whose queries stay in L2 together. Called by whole warps.
+__device__ inline KeyWorkTile get_key_work_tile(const BackwardParams &p, int32_t block_keys, int64_t tile_index) {
   const TileSchedulerParams &s = p.schedule;
   const int64_t columns = int64_t{p.batch_k} * p.heads_kv;
-  const int64_t index = s.first_tile + place;
-  const int64_t first = index / (s.group * s.tiles) * s.group, group = min(s.group, columns - first);
-  const int64_t in_group = index - first * s.tiles, turn = in_group / group, column = first + in_group - turn * group;
-  KeyWork w;
+  const int64_t index = s.first_tile + tile_index;
+  const int64_t first = index / (s.l2_section * s.tiles) * s.l2_section, section = min(s.l2_section, columns - first);
+  const int64_t in_section = index - first * s.tiles, rank = in_section / section;
+  const int64_t column = first + in_section - rank * section;
+  KeyWorkTile w;
   w.entry = int32_t(quotient(column, p.heads_kv, p.by_head_groups));
   w.kv_head = int32_t(column - int64_t(w.entry) * p.heads_kv);
-  int32_t tile = int32_t(turn);
+  int32_t tile = int32_t(rank);
   if (p.cu_seqlens_k) w.entry = sequence_of_tile(p, p.cu_seqlens_k, &tile);
   w.first = tile * block_keys;
   return w;
 }
 
-__device__ inline KeyWork key_work_of_block(const BackwardParams &p, int32_t block_keys) {
-  return key_work_of_tile(p, block_keys, blockIdx.x);
+__device__ inline KeyWorkTile get_initial_key_work_tile(const BackwardParams &p, int32_t block_keys) {
+  return get_key_work_tile(p, block_keys, blockIdx.x);
 }
 
 /// Of all launches of a call in a fixed order: how many blocks have begun. Behind the semaphores; Entry::delta clears
@@ -52,11 +53,11 @@ __device__ inline unsigned long long *key_tickets(const BackwardParams &p) {
 
 /// The same where blocks may wait for each other: the next keys that no block has, as CUDA promises no order in which
 /// blocks begin. ticket: in shared memory. By all threads.
-__device__ inline KeyWork key_work_in_turn(const BackwardParams &p, int32_t block_keys, int64_t *ticket) {
-  if (p.dq_semaphore == nullptr) return key_work_of_block(p, block_keys);
+__device__ inline KeyWorkTile take_key_work_tile(const BackwardParams &p, int32_t block_keys, int64_t *ticket) {
+  if (p.dq_semaphore == nullptr) return get_initial_key_work_tile(p, block_keys);
   if (threadIdx.x == 0) *ticket = int64_t(atomicAdd(key_tickets(p), 1ull));
   __syncthreads();
-  return key_work_of_tile(p, block_keys, *ticket - p.schedule.first_tile);
+  return get_key_work_tile(p, block_keys, *ticket - p.schedule.first_tile);
 }
 
 /// The queries that may attend one of the keys first .. end - 1: all that do, and few others. None where no head has

@@ -84,7 +84,7 @@ struct CachedRows {
   }
 };
 
-/// As special_value (nonfinite.cuh), of values of any type.
+/// As nonfinite_sum (nonfinite.cuh), of values of any type.
 __device__ inline float special_cached_value(const QuantisedParams &p, const WorkTile &w, Row row, Interval keys,
                                              int32_t d) {
   const CachedRows values = CachedRows::values(p);

@@ -14,8 +14,8 @@ constexpr bool adds_quads = this_arch.number >= 90;
 
 constexpr int block_rows = 16, block_columns = 8, block_sums = block_rows * block_columns;
 
-/// The place of a lane's number e in its block of sums.
-__device__ inline int dq_place(int lane, int e) {
+/// The offset of a lane's number e in its block of sums.
+__device__ inline int dq_offset(int lane, int e) {
   return adds_quads ? lane * 4 + e : e * 32 + lane;
 }
 
@@ -36,13 +36,13 @@ __device__ inline void add_block(float *sums, const Accumulator &x) {
 __device__ inline void load_block(Quad (&quad)[2], const float *sums, int n) {
   if constexpr (adds_quads) {
     unroll<2>([&](int lane) {
-      const float4 x = *reinterpret_cast<const float4 *>(sums + dq_place(2 * n + lane, 0));
+      const float4 x = *reinterpret_cast<const float4 *>(sums + dq_offset(2 * n + lane, 0));
       quad[0].x[2 * lane] = x.x, quad[0].x[2 * lane + 1] = x.y;
       quad[1].x[2 * lane] = x.z, quad[1].x[2 * lane + 1] = x.w;
     });
   } else {
     unroll<4>([&](int e) {
-      const float2 x = *reinterpret_cast<const float2 *>(sums + dq_place(2 * n, e));
+      const float2 x = *reinterpret_cast<const float2 *>(sums + dq_offset(2 * n, e));
       quad[e / 2].x[e % 2] = x.x, quad[e / 2].x[2 + e % 2] = x.y;
     });
   }

@@ -15,7 +15,7 @@ constexpr int dq_chunk_bytes = 16 * 64 * 4;
 
 /// A warp's chunk to shared memory.
 __device__ __forceinline__ void store_dq_chunk(uint32_t to, const DqChunk &dq) {
-  const uint32_t own = to + dq_place(uint32_t(mov_tid_x()) % 32, 0) * 4;
+  const uint32_t own = to + dq_offset(uint32_t(mov_tid_x()) % 32, 0) * 4;
   unroll<DqChunk::column_blocks>([&](int j) {
     const Accumulator &x = dq.block[0][j];
     st_shared_v4_b32(own + j * block_sums * 4, {__float_as_uint(x.x[0]), __float_as_uint(x.x[1]),

@@ -42,7 +42,7 @@ struct Gradient {
   template <class Sums, class R, class F>
   __device__ void put_rows(const Sums &sum, uint32_t staged, R row_of, int rows, int columns, F factor) const {
     constexpr int dim = Sums::column_blocks * 8;
-    constexpr int exchanged = 4;  // blocks of 8 columns that change places, so that rows do not share banks
+    constexpr int exchanged = 4;  // blocks of 8 columns that are exchanged, so that rows do not share banks
     const int lane = threadIdx.x % 32, row_of_eight = lane / 4;
     const uint32_t to = staged + (row_of_eight * dim + Sums::first_column(lane)) * 4;
     unroll<Sums::Rows::rows>([&](int r) {

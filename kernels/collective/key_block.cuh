@@ -7,7 +7,7 @@ namespace fa::kernels {
 
 struct KeyBlock {
   Sequence sequence;
-  KeyWork work;
+  KeyWorkTile work;
   Interval full;    // the queries that attend all keys
   Interval tiles;   // of queries of each head
   Interval before;  // tiles of queries that the block before adds to
@@ -17,7 +17,7 @@ struct KeyBlock {
 
 /// B: the tiles. Rows of keys that do not exist must weigh nothing in dq: their steps are masked ones.
 template <class B>
-__device__ inline KeyBlock key_block(const BackwardParams &p, const Sequence &s, const KeyWork &w) {
+__device__ inline KeyBlock key_block(const BackwardParams &p, const Sequence &s, const KeyWorkTile &w) {
   const int end = min(w.first + B::rows, s.keys), group = p.heads_q / p.heads_kv;
   return {.sequence = s,
           .work = w,

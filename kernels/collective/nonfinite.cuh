@@ -38,7 +38,7 @@ __device__ inline bool hidden_with_tree(const Params &p, const Sequence &s, Row 
 
 /// The sum of the values of column d that are NaN or infinite, over the keys that a row attends; 0 when there are none.
 template <bool has_trees>
-__device__ inline float special_value(const Params &p, const WorkTile &w, Row row, Interval keys, int32_t d) {
+__device__ inline float nonfinite_sum(const Params &p, const WorkTile &w, Row row, Interval keys, int32_t d) {
   float sum = 0;
 #pragma unroll 1
   for (int32_t j = keys.low; j < keys.high; j++) {

@@ -28,7 +28,7 @@ __device__ inline void add_special_values(const Params &p, const WorkTile &w, in
   for (int32_t d = threadIdx.x % 32; d < p.head_dim_v; d += 32) {
     char *const at = to.row + d * to.stride;
     if (!is_finite(load_element(at, to.dtype))) continue;
-    const float special = special_value<false>(p, w, row_at(p, w, row), keys, d);
+    const float special = nonfinite_sum<false>(p, w, row_at(p, w, row), keys, d);
     if (special != 0) store_element(at, to.dtype, special);
   }
 }

@@ -90,32 +90,32 @@ __device__ inline TileCoord tile_coord(const Params &p, int64_t index) {
   const TileSchedulerParams &s = p.schedule;
   if (s.tiles == 1) return {index, 0};
   const int64_t columns = int64_t{p.cu_seqlens_q ? 1 : p.batch} * s.head_groups;
-  int64_t first = 0, group = columns;
+  int64_t first = 0, section = columns;
   int32_t end = s.tiles;
-  if (s.group < columns) {
+  if (s.l2_section < columns) {
     const int64_t early = s.tiles - s.tail_tiles;  // of each column
     if (index < columns * early) {
-      const int64_t groups_before = index / (s.group * early);
-      first = groups_before * s.group;
-      group = min(s.group, columns - first);
+      const int64_t sections_before = index / (s.l2_section * early);
+      first = sections_before * s.l2_section;
+      section = min(s.l2_section, columns - first);
       index -= first * early;
     } else {
       index -= columns * early;
       end = s.tail_tiles;
     }
   }
-  const int64_t turn = index / group;
-  return {first + index - turn * group, end - 1 - int32_t(turn)};
+  const int64_t rank = index / section;  // among the tiles of its column
+  return {first + index - rank * section, end - 1 - int32_t(rank)};
 }
 
-/// The work tile of one split of tile `place` of this launch, heads included.
-__device__ inline WorkTile get_work_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
+/// The work tile of one split of this launch's tile number tile_index, heads included.
+__device__ inline WorkTile get_work_tile(const Params &p, int32_t block_rows, int64_t tile_index, int64_t split) {
   const TileSchedulerParams &s = p.schedule;
-  auto [column, tile] = tile_coord(p, s.first_tile + place);
+  auto [column, tile] = tile_coord(p, s.first_tile + tile_index);
   int32_t b = int32_t(quotient(column, s.head_groups, p.by_head_groups));
   WorkTile w;
   w.split = split;
-  w.partial_row = split * p.partial_rows + place * block_rows;
+  w.partial_row = split * p.partial_rows + tile_index * block_rows;
   w.head_group = int32_t(column - int64_t(b) * s.head_groups);
   w.kv_head = int32_t(quotient(w.head_group, p.by_groups_of_kv_head));
   if (p.cu_seqlens_q) b = sequence_of_tile(p, p.cu_seqlens_q, &tile);
@@ -129,8 +129,8 @@ __device__ inline WorkTile get_work_tile(const Params &p, int32_t block_rows, in
 
 /// The work tile of this block, in a grid that is not persistent.
 __device__ inline WorkTile get_initial_work_tile(const Params &p, int32_t block_rows) {
-  const uint32_t place = quotient(blockIdx.x, p.by_num_splits);
-  return get_work_tile(p, block_rows, place, blockIdx.x - place * p.schedule.num_splits);
+  const uint32_t tile_index = quotient(blockIdx.x, p.by_num_splits);
+  return get_work_tile(p, block_rows, tile_index, blockIdx.x - tile_index * p.schedule.num_splits);
 }
 
 /// The persistent loop: calls f for each work tile of this block. In a grid of clusters, the blocks of a last cluster
@@ -138,9 +138,9 @@ __device__ inline WorkTile get_initial_work_tile(const Params &p, int32_t block_
 template <int Cluster = 1, class F>
 __device__ inline void for_each_work_tile(const Params &p, int32_t block_rows, F &&f) {
   const int64_t splits = p.schedule.num_splits, blocks = p.schedule.blocks;
-  for (int64_t block = blockIdx.x; block < (blocks + Cluster - 1) / Cluster * Cluster; block += gridDim.x) {
+  for (int64_t index = blockIdx.x; index < (blocks + Cluster - 1) / Cluster * Cluster; index += gridDim.x) {
     WorkTile w = {};
-    if (block < blocks) w = get_work_tile(p, block_rows, block / splits, block % splits);
+    if (index < blocks) w = get_work_tile(p, block_rows, index / splits, index % splits);
     f(w);
   }
 }

@@ -57,7 +57,7 @@ class TmaProducer {
   using ValueTile = typename B::ValueTile;
   using Stage = PipelineState<B::stages>;
 
-  /// The place of the next item, once it and the queries before it are free.
+  /// The slot of the next item, once it and the queries before it are free.
   __device__ WorkItem &next_item() {
     mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);
     return state_.items[items_++ % 2];

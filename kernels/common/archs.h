@@ -17,22 +17,22 @@ enum Hardware : unsigned {
 };
 
 /// Where code runs that was built for an architecture, besides on itself.
-enum class Reach { onward, family, itself };
+enum class CodeScope { onward, family, itself };
 
 /// A line of archs.inc.
 struct Arch {
   const char *name;  // "sm_90a"
   int number;        // 90
   int shared_bytes;  // dynamic shared memory that a block may take
-  Reach reach;
+  CodeScope scope;
   unsigned hardware;  // Hardware
 
   constexpr bool has(Hardware what) const { return (hardware & what) != 0; }
 };
 
 inline constexpr Arch archs[] = {
-#define FA_ARCH(number, suffix, code, built, shared, reach, hardware) \
-  {"sm_" #number #suffix, number, (shared) << 10, Reach::reach, hardware},
+#define FA_ARCH(number, suffix, code, built, shared, scope, hardware) \
+  {"sm_" #number #suffix, number, (shared) << 10, CodeScope::scope, hardware},
 #include "archs.inc"
 #undef FA_ARCH
 };

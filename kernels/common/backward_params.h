@@ -49,7 +49,7 @@ struct BackwardParams : Params {
 
   // Entry::bwd_fused, in the workspace, as many rows as row_stats has; Entry::delta clears them. dq_accum is null where
   // another entry point computes dq, dq_semaphore where blocks add in any order.
-  float *dq_accum;        // rows of dq_columns, see dq_place (collective/dq_accum.cuh)
+  float *dq_accum;        // rows of dq_columns, see dq_offset (collective/dq_accum.cuh)
   int32_t *dq_semaphore;  // of each dq_semaphore_rows rows: how many blocks of keys have added to them
   int32_t dq_columns;     // of the image that computes them
 

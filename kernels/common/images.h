@@ -21,22 +21,23 @@ struct TileConfig {
   int stages = 1;             // tiles of keys or values that shared memory has room for
   // Blocks of a cluster, which share their memory; the last cluster may have blocks without work tiles.
   int cluster = 1;
-  int tensor_columns = 0;       // of tensor memory (tcgen05), of the SM's 512
-  bool cuts = false;            // as Entry::split: num_splits and heads_per_tile may exceed 1
-  bool persistent = false;      // the grid is as large as the device, and blocks loop over work tiles
-  int box_queries = 0;          // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
-  int box_keys = 0;             // the same of keys and values
-  int box_out = 0;              // the same of out, where whole boxes of it are written so; 0: nowhere
-  int box_columns = 64;         // of every box: a panel, as wide as the swizzle in bytes
-  bool gathers = false;         // supports pages that boxes do not fit: cp.async gathers their rows
-  bool partial_boxes = false;   // packed heads need not fill a box of queries
-  bool alibi = true;            // Entry::score_mod has it
-  bool values_in_keys = false;  // a row of values is the first columns of the row of keys
-  int columns = 0;              // of a gradient, that a block sums; grid.y has the other columns; 0: all
+  int tensor_columns = 0;         // of tensor memory (tcgen05), of the SM's 512
+  bool splits_and_packs = false;  // as Entry::split: num_splits and heads_per_tile may exceed 1
+  bool persistent = false;        // the grid is as large as the device, and blocks loop over work tiles
+  int box_queries = 0;            // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
+  int box_keys = 0;               // the same of keys and values
+  int box_out = 0;                // the same of out, where whole boxes of it are written so; 0: nowhere
+  int box_columns = 64;           // of every box: a panel, as wide as the swizzle in bytes
+  bool paged_gather = false;      // supports pages that boxes do not fit: cp.async gathers their rows
+  bool partial_boxes = false;     // packed heads need not fill a box of queries
+  bool alibi = true;              // Entry::score_mod has it
+  bool values_in_keys = false;    // a row of values is the first columns of the row of keys
+  int columns = 0;                // of a gradient, that a block sums; grid.y has the other columns; 0: all
 };
 
 /// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; the limits of
-/// num_splits and heads_per_tile below do not hold where TileConfig::cuts. Those of backward take one BackwardParams.
+/// num_splits and heads_per_tile below do not hold where TileConfig::splits_and_packs. Those of backward take one
+/// BackwardParams.
 enum class Entry {
   plain,           // the fastest: scores with the scale alone; num_splits and heads_per_tile are 1
   narrow,          // as plain, of values that have fewer columns than queries
@@ -77,7 +78,7 @@ struct Family {
   TileConfig (*tile)(const Arch &arch, int dim, Entry entry);
 
   /// The element type of the image that computes an attention.
-  Dtype (*works_in)(const Attention &attention);
+  Dtype (*compute_dtype)(const Attention &attention);
 
   /// Why the family does not support an attention; nullptr when it does.
   const char *(*unsupported_reason)(const Attention &attention);
@@ -99,7 +100,7 @@ struct Family {
 
 /// Whether min_blocks_per_sm blocks of every tile fit on an SM of each architecture that the family is built for:
 /// shared memory, of which each block costs a kilobyte more than it asks for, and tensor memory.
-constexpr bool fits_everywhere(const Family &family, unsigned needs, std::initializer_list<int> dims) {
+constexpr bool fits_every_arch(const Family &family, unsigned needs, std::initializer_list<int> dims) {
   for (const Arch &arch : archs)
     for (const int dim : dims)
       for (int entry = 0; entry < entry_count && (arch.hardware & needs) == needs; entry++) {

@@ -32,7 +32,7 @@ struct FastDivmod {
 /// How the call is divided among blocks. A tile is tile_rows rows of one sequence and one key/value head (or of
 /// one query head where heads_per_tile is 1): row r is query r / heads_per_tile of head first + r % heads_per_tile. A
 /// column is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest,
-/// then columns of a group of them, then tiles from the last, then groups; see collective/tile_scheduler.cuh.
+/// then columns of a section, then tiles from the last, then sections; see collective/tile_scheduler.cuh.
 struct TileSchedulerParams {
   int32_t tile_rows;       // rows of a tile: TileConfig::rows, or fewer where packed heads do not fill it
   int32_t tiles;           // of each sequence, or of all together when cu_seqlens_q is given
@@ -43,7 +43,7 @@ struct TileSchedulerParams {
   int32_t num_splits;      // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;      // 0: each sequence's keys are shared out evenly; else of one split, the last ones shorter
   int32_t tail_tiles;      // the first tiles of each column, which come after all others, in one section
-  int64_t group;           // columns whose keys and values stay in L2 together; all of them: one section
+  int64_t l2_section;      // columns whose keys and values stay in L2 together; all of them: one section
   int64_t blocks;          // of this launch that have a work tile, splits included
   int64_t first_tile;      // of this launch, heads counted in: a call has several launches where a grid, or the memory
                            // for partial results, is too small for all tiles

@@ -27,7 +27,7 @@ constexpr kernels::TileConfig unmapped(const kernels::Arch &arch, int dim, kerne
   tile.box_keys = 0;
   return tile;
 }
-constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.works_in, kernels::wgmma::unsupported_reason,
+constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.compute_dtype, kernels::wgmma::unsupported_reason,
                                    kernels::wgmma::unsupported_call_reason, false};
 
 /// Rows of heads, at separate addresses: nothing is read.

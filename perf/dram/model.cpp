@@ -163,7 +163,7 @@ Traffic min_traffic_of(const cuda::ForwardPlan &plan) {
 cuda::ForwardPlan one_group(const cuda::ForwardPlan &plan) {
   cuda::ForwardPlan one = plan;
   for (cuda::LaunchLoop &loop : one.loop) {
-    loop.schedule.group = std::numeric_limits<int64_t>::max();
+    loop.schedule.l2_section = std::numeric_limits<int64_t>::max();
     loop.schedule.tail_tiles = 0;
   }
   return one;

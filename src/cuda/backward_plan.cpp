@@ -214,7 +214,7 @@ class Planner {
     const int64_t columns = c_.batch_k * c_.heads_kv, all = number(tiles.count * columns);
     TileSchedulerParams schedule = schedule_of(tile.keys, tiles, c_.heads_kv);
     if (all > 0)
-      schedule.group = group_of_keys(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
+      schedule.l2_section = group_of_keys(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
     add(kernel, schedule, all, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
   }
 

@@ -52,7 +52,7 @@ struct Row {
   }
 
   const Image *image_for(const kernels::Attention &a) const {
-    return find(family().works_in(a), std::max(a.head_dim, a.head_dim_v));
+    return find(family().compute_dtype(a), std::max(a.head_dim, a.head_dim_v));
   }
 
   /// The CUDA version of the first image that is available; 0 where none is, with the reason of the first one in *why.
@@ -352,7 +352,7 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
     return "it supports some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
   const Image *image = row.image_for(a);
   if (image == nullptr)
-    return missing_image_reason(row, row.family().works_in(a), std::max(a.head_dim, a.head_dim_v), room);
+    return missing_image_reason(row, row.family().compute_dtype(a), std::max(a.head_dim, a.head_dim_v), room);
   for (const Entry entry : forward_entries) {
     const int needed = image->tile_of(entry).shared_bytes;
     if (needed > device.shared_per_block)
@@ -381,7 +381,7 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
 /// bwd_fused, gradients take two passes.
 bool supports(const Image &image, const Attention &attention, const Device &device) {
   const kernels::Attention a = attention_of(attention);
-  if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
+  if (image.dtype != image.family->compute_dtype(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
   for (int i = 0; i < kernels::entry_count; i++)
     if (Entry(i) != Entry::bwd_fused && image.tile_of(Entry(i)).shared_bytes > device.shared_per_block) return false;
   const bool writes_codes = same(image.operation, "append") && rotates(attention);  // whose kernels rotate

@@ -69,10 +69,10 @@ int64_t heads_of(const ForwardCall &call, const TileConfig &tile) {
 }
 
 /// The tile that decides on packing and splits for those entry points of an image whose own tiles do not
-/// (TileConfig::cuts): plain's where that does, else Entry::split's; {} where there is neither.
+/// (TileConfig::splits_and_packs): plain's where that does, else Entry::split's; {} where there is neither.
 TileConfig cutting_tile(const Image &image) {
   const TileConfig plain = image.tile_of(Entry::plain);
-  return plain.cuts ? plain : image.tile_of(Entry::split);
+  return plain.splits_and_packs ? plain : image.tile_of(Entry::split);
 }
 
 /// Floats of a row's unfinished softmax.
@@ -199,7 +199,7 @@ class Candidates {
       while (entry_ < std::size(entries)) {
         const Entry entry = entries[entry_++];
         const TileConfig tile = image.tile_of(entry);
-        const TilingChoice cut = tile.cuts ? cut_of(p_, image, tile, kernels_, device_) : usual;
+        const TilingChoice cut = tile.splits_and_packs ? cut_of(p_, image, tile, kernels_, device_) : usual;
         if (!image.has(entry) || !may_take(entry, tile, cut)) continue;
         has_any_ = true;
         const char *why = unsupported_reason(image, entry, tile, cut);
@@ -215,7 +215,7 @@ class Candidates {
   bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &cut) const {
     const bool invariant = p_.attention->batch_invariant;                 // rows of any number, by one entry point
     const bool few = cut.entry == Entry::decode && !tile.values_in_keys;  // which then reads half as much as others
-    return entry == cut.entry || (tile.cuts && !few && !invariant) || cut.whole;
+    return entry == cut.entry || (tile.splits_and_packs && !few && !invariant) || cut.whole;
   }
 
   const char *unsupported_reason(const Image &image, Entry entry, const TileConfig &tile,
@@ -330,7 +330,7 @@ bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Devic
   if (!has_tickets(*kernel.image) || !uneven || !has_long_work(call, kernel.tile)) return false;
   if (loop.schedule.num_splits > 1 || loop.rounds() > 1) return false;
   const int64_t grid = grid_of(kernel.tile, loop.tiles, device, call.cu_seqlens_q != nullptr);
-  return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::most_works;
+  return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::max_work_tiles;
 }
 
 /// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
@@ -418,7 +418,8 @@ Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const D
   int64_t most = 0;
   for (const Image *image : kernels)
     for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
-      if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0)) {
+      if (const TileConfig tile = image->tile_of(entry);
+          tile.splits_and_packs || (entry == Entry::split && tile.rows > 0)) {
         const bool tickets = has_tickets(*image) && has_long_work(call, tile);
         most = std::max<int64_t>(most, bound_of(call, tile, device) + (tickets ? sizeof(uint32_t) : 0));
       }

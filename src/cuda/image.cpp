@@ -92,8 +92,8 @@ int cuda_version_in(std::FILE *file, const Container &header) {
 
 /// True when a device runs a toolkit's code for an architecture as machine code, without compiling.
 bool runs_compiled(const kernels::Arch &arch, int cuda_version, const Device &device) {
-  const bool for_family = arch.reach == kernels::Reach::family && makes_family_code(cuda_version);
-  if (arch.reach != kernels::Reach::onward && !for_family) return device.capability == arch.number;
+  const bool for_family = arch.scope == kernels::CodeScope::family && makes_family_code(cuda_version);
+  if (arch.scope != kernels::CodeScope::onward && !for_family) return device.capability == arch.number;
   return device.major() == arch.number / 10 && device.capability >= arch.number;
 }
 
@@ -105,7 +105,7 @@ std::span<const Image> images() {
 
 Runs runs_on(const kernels::Arch &arch, int cuda_version, const Device &device) {
   const bool compiled = runs_compiled(arch, cuda_version, device);
-  if (!compiled && (arch.reach != kernels::Reach::onward || device.capability < arch.number)) return Runs::no;
+  if (!compiled && (arch.scope != kernels::CodeScope::onward || device.capability < arch.number)) return Runs::no;
   const int needed = compiled ? needed_driver_version(cuda_version) : cuda_version;
   return machine().driver.version >= needed ? Runs::yes : Runs::with_newer_driver;
 }

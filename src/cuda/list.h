@@ -70,7 +70,7 @@ consteval bool is_operation(std::string_view name) {
 
 #define FA_FAMILY(operation, name, dtype, needs, ...)                                     \
   static_assert(is_operation(#operation), "schema/ops.def has no operation " #operation); \
-  static_assert(fits_everywhere(kernels::name::family, kernels::needs, {__VA_ARGS__}));
+  static_assert(fits_every_arch(kernels::name::family, kernels::needs, {__VA_ARGS__}));
 #include "families.inc"
 #undef FA_FAMILY
 

@@ -70,7 +70,7 @@ int64_t group_for(const Inputs &p, const Device &device, const kernels::TileConf
 /// The short tiles of each column that come at the end of the call: where the last section begins late, its long tiles
 /// would end after everything else, and these occupy the multiprocessors that would wait.
 int64_t tail_tiles_for(const Inputs &p, const kernels::TileSchedulerParams &s, int64_t columns, int64_t slots) {
-  if (!is_causal_imbalanced(*p.attention) || p.cu_seqlens_q != nullptr || s.group >= columns) return 0;
+  if (!is_causal_imbalanced(*p.attention) || p.cu_seqlens_q != nullptr || s.l2_section >= columns) return 0;
   const double tiles = std::sqrt(static_cast<double>(slots) * s.tiles / static_cast<double>(columns)) / 2;
   return std::min(static_cast<int64_t>(std::ceil(tiles)), s.tiles / late_parts);
 }
@@ -85,7 +85,7 @@ void set_order(const Inputs &p, const Device &device, const kernels::TileConfig 
                kernels::TileSchedulerParams *schedule) {
   const int64_t columns = int64_t{schedule->head_groups} * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
   const int64_t tiles_at_once = ceil_div(slots, schedule->num_splits);
-  schedule->group = group_for(p, device, tile, *schedule, columns, tiles_at_once);
+  schedule->l2_section = group_for(p, device, tile, *schedule, columns, tiles_at_once);
   schedule->tail_tiles = static_cast<int32_t>(tail_tiles_for(p, *schedule, columns, tiles_at_once));
 }
 

@@ -7,15 +7,15 @@
 
 namespace fa::cuda {
 
-/// Sets TileSchedulerParams::group and tail_tiles, which nothing but speed depends on; the rest of it is there. slots:
-/// blocks of the tile that the device works on at once.
+/// Sets TileSchedulerParams::l2_section and tail_tiles, which nothing but speed depends on; the rest of it is there.
+/// slots: blocks of the tile that the device works on at once.
 void set_order(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
                kernels::TileSchedulerParams *schedule);
 
 /// True when the last tiles of a sequence's queries are its longest by far, and the first of its keys.
 bool is_causal_imbalanced(const Attention &attention);
 
-/// TileSchedulerParams::group of blocks that own keys, and read the queries of the heads that attend them.
+/// TileSchedulerParams::l2_section of blocks that own keys, and read the queries of the heads that attend them.
 int64_t group_of_keys(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
                       int64_t columns);
 

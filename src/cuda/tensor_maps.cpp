@@ -126,7 +126,7 @@ const char *unmappable_reason(const Inputs &p, const kernels::Params &params, co
   if (packed > tile.box_queries) return "more heads to a tile than a box has rows";
   const Boxes boxes = boxes_of(p, tile, packed);
   if (boxes.rows_of_keys == 0) {
-    if (!tile.gathers) return "pages that are no multiple of 8 keys, or padded on the left";
+    if (!tile.paged_gather) return "pages that are no multiple of 8 keys, or padded on the left";
     if (const char *why = gather_rejection(params)) return why;
     return view_rejection(p.q, boxes.q);
   }

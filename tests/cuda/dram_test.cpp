@@ -74,7 +74,7 @@ TEST(Memory, MultiprocessorsStayBusy) {
 TEST(Memory, SmallCallsAreOneGroup) {
   const Call small = {l4, 4, 512, 512, 8, 8, 64};
   const Planned planned(small);
-  EXPECT_EQ(planned.plan.loop[0].schedule.group, 32);
+  EXPECT_EQ(planned.plan.loop[0].schedule.l2_section, 32);
   EXPECT_EQ(traffic_of(planned.plan, l4).read, min_traffic_of(planned.plan).read);
 }
 

@@ -51,8 +51,8 @@ struct RandomCall {
         tiles_of(packed, p.batch, int64_t{p.rows_q} * s.heads_per_tile, longest * s.heads_per_tile, tile.rows);
     s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence);
     const int64_t columns = int64_t{s.head_groups} * (packed ? 1 : p.batch);
-    s.group = random->between(1, columns);
-    if (s.group < columns) s.tail_tiles = int32_t(random->between(0, s.tiles));
+    s.l2_section = random->between(1, columns);
+    if (s.l2_section < columns) s.tail_tiles = int32_t(random->between(0, s.tiles));
     tiles = columns * s.tiles;
     p.partial_rows = 1 << 20;
     derive(&p), set_schedule(s, &p);
@@ -196,7 +196,7 @@ struct Packed {
     p.cu_seqlens_q = cumulative.data(), p.is_varlen = 1;
     p.batch = batch, p.heads_q = p.heads_kv = 1, p.rows_q = cumulative.back();
     TileSchedulerParams &s = p.schedule;
-    s.heads_per_tile = s.head_groups = s.num_splits = 1, s.group = 1, s.tile_rows = rows;
+    s.heads_per_tile = s.head_groups = s.num_splits = 1, s.l2_section = 1, s.tile_rows = rows;
     const Tiles all = tiles_of(true, batch, p.rows_q, std::min<int64_t>(longest, p.rows_q), rows);
     s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence), s.blocks = s.tiles;
     derive(&p), set_schedule(s, &p);
@@ -353,18 +353,18 @@ TEST(Order, AGroupsKeysAndValuesFitTheCache) {
   double fullness = 0;  // of last groups
   for (int i = 0; i < 20000; i++) {
     const Ordered o(&random);
-    const int64_t heads = o.schedule.group / o.head();
-    ASSERT_GE(o.schedule.group, 1);
-    ASSERT_LE(o.schedule.group, o.columns);
-    ASSERT_TRUE(o.schedule.tiles > 1 || o.schedule.group == o.columns);
-    if (o.schedule.group == o.columns) continue;
+    const int64_t heads = o.schedule.l2_section / o.head();
+    ASSERT_GE(o.schedule.l2_section, 1);
+    ASSERT_LE(o.schedule.l2_section, o.columns);
+    ASSERT_TRUE(o.schedule.tiles > 1 || o.schedule.l2_section == o.columns);
+    if (o.schedule.l2_section == o.columns) continue;
     grouped++;
-    ASSERT_EQ(o.schedule.group % o.head(), 0) << "the heads of a key/value head are apart";
-    const bool at_once = (o.schedule.group - o.head()) * o.schedule.tiles < o.slots && o.causal();
+    ASSERT_EQ(o.schedule.l2_section % o.head(), 0) << "the heads of a key/value head are apart";
+    const bool at_once = (o.schedule.l2_section - o.head()) * o.schedule.tiles < o.slots && o.causal();
     ASSERT_TRUE(heads == 1 || 2 * heads * o.bytes() <= o.device.l2_bytes || at_once);
     const int64_t whole = std::lcm<int64_t>(o.head(), o.tile.cluster);
-    ASSERT_TRUE(o.schedule.group < whole || o.schedule.group % whole == 0) << "a cluster is in two groups";
-    fullness += double((o.columns - 1) % o.schedule.group + 1) / double(o.schedule.group);
+    ASSERT_TRUE(o.schedule.l2_section < whole || o.schedule.l2_section % whole == 0) << "a cluster is in two groups";
+    fullness += double((o.columns - 1) % o.schedule.l2_section + 1) / double(o.schedule.l2_section);
   }
   EXPECT_GT(grouped, 5000);
   EXPECT_GT(fullness / grouped, 0.85) << "last groups are left with little";
@@ -379,7 +379,7 @@ TEST(Order, FewCausalTilesAreOneGroup) {
     const Ordered o(&random);
     if (!o.causal() || o.columns * o.schedule.tiles >= 8 * o.slots || 2 * o.columns > o.slots) continue;
     few++;
-    ASSERT_EQ(o.schedule.group, o.columns);
+    ASSERT_EQ(o.schedule.l2_section, o.columns);
   }
   EXPECT_GT(few, 200);
 }
@@ -389,7 +389,7 @@ TEST(Order, ShortTilesComeLastUnderACausalMask) {
   for (int i = 0; i < 20000; i++) {
     const Ordered o(&random);
     ASSERT_LE(8 * o.schedule.tail_tiles, o.schedule.tiles);
-    if (!o.causal() || o.schedule.group == o.columns) {
+    if (!o.causal() || o.schedule.l2_section == o.columns) {
       ASSERT_EQ(o.schedule.tail_tiles, 0);
     } else if (o.schedule.tiles >= 8) {
       ASSERT_GE(o.schedule.tail_tiles, 1);
@@ -402,7 +402,7 @@ TEST(Order, IsByGroupThenByTile) {
   const auto places = [](int64_t group, int32_t late) {
     Params p = {};
     TileSchedulerParams &s = p.schedule;
-    s.tiles = 4, s.group = group, s.tail_tiles = late;
+    s.tiles = 4, s.l2_section = group, s.tail_tiles = late;
     p.batch = 1, s.head_groups = 3;
     std::string text;
     for (int64_t i = 0; i < 12; i++) {

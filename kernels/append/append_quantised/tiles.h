@@ -49,7 +49,7 @@ constexpr TileConfig tile(const Arch &, int, Entry entry) {
   return {1, 0, threads, most_shared_bytes};
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// Caches whose k or v is quantised; the plan takes it for rotated ones as well.
 inline constexpr QuantisedFamily family = {
     {

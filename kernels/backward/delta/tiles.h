@@ -14,7 +14,7 @@ constexpr TileConfig tile(const Arch &, int, Entry entry) {
   return {entry == Entry::dsinks ? 1 : stats_block, 0, threads, 0};
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },

@@ -118,7 +118,7 @@ struct Step {
 struct DqSemaphore {
   float *sums;             // of dq, of row 0 of the group's first head
   int32_t *counter;        // of the same rows
-  int32_t turn;            // of this block: its tile's number
+  int32_t key_tile;        // of this block, the value of the counter that it waits for
   Interval before;         // tiles of queries that the block before adds to
   float *to;               // dq of the tile whose dS is in shared memory; null: none
   int32_t *begun, *ended;  // counters of that tile and of the one before it
@@ -129,11 +129,11 @@ struct DqSemaphore {
 template <class B>
 struct BlockState {
   std::conditional_t<B::pairs, Sequence, char> sequence;
-  std::conditional_t<B::pairs, KeyWork, WorkTile> work;
+  std::conditional_t<B::pairs, KeyWorkTile, WorkTile> work;
   Interval full;   // with pairs: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
   Interval tiles;  // that the block visits: of queries of each head, or of keys
   const RowStats *row_terms;  // of query 0: of the head, or of the group's first one
-  const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V
+  const char *streamed[2];    // where row 0 is: of Q and dO of the group's first head, or of K and V
   int group;                  // with pairs: heads of queries that have the keys
   std::conditional_t<B::pairs, Step, char> steps[4];             // with pairs: number n is at n & 3
   std::conditional_t<B::pairs, SmemRowStats<B>, char> terms[2];  // of the queries of this step and of the next one

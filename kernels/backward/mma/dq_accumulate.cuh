@@ -1,9 +1,9 @@
 // A step's part of dQ in Entry::bwd_fused: all warps multiply dS by the block's keys and add the product to sums that
 // blocks of keys share. Blocks may add in any order, or, by a semaphore, each tile of keys after the one before it, so
-// that sums have one order. A block waits only for one whose keys were taken earlier (key_work_in_turn), and only when
-// it is about to add; so some block always goes on. Products of a step run in the next one, when dS of all warps is in
-// shared memory. The semaphore is released one step later still, when the additions have long arrived. All blocks of a
-// column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows follow one
+// that sums have one order. A block waits only for one whose keys were taken earlier (take_key_work_tile), and only
+// when it is about to add; so some block always goes on. Products of a step run in the next one, when dS of all warps
+// is in shared memory. The semaphore is released one step later still, when the additions have long arrived. All blocks
+// of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows follow one
 // another at a step's distance and do not wait after that.
 #pragma once
 
@@ -79,7 +79,7 @@ class DqAccumulator {
     }
     const int thread = B::thread(), warp = thread / 32;
     float *const to = shared.state->dq_semaphore.to + first_row(warp) * B::dim + first_column(warp) * block_rows +
-                      dq_place(thread % 32, 0);
+                      dq_offset(thread % 32, 0);
     unroll<Part::row_blocks>([&](int i) {
       unroll<Part::columns / 8>(
           [&](int j) { add_block(to + i * block_rows * B::dim + j * block_sums, sum.block[i][j]); });
@@ -118,13 +118,13 @@ class DqAccumulator {
   __device__ void acquire() const {
     const DqSemaphore &semaphore = shared.state->dq_semaphore;
     if (semaphore.begun == nullptr || !semaphore.waits) return;
-    while (ld_acquire_gpu(semaphore.begun) != semaphore.turn) {
+    while (ld_acquire_gpu(semaphore.begun) != semaphore.key_tile) {
     }
   }
   /// Lets the next block add, by one thread, after a barrier behind add.
   __device__ void release(int32_t *DqSemaphore::*counter) const {
     const DqSemaphore &semaphore = shared.state->dq_semaphore;
-    if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.turn + 1);
+    if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.key_tile + 1);
   }
 
   __device__ static int first_row(int warp) { return warp % Part::teams * 16 * Part::row_blocks; }

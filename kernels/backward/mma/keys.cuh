@@ -9,16 +9,16 @@
 namespace fa::kernels::backward_mma {
 
 template <class B>
-__device__ inline KeyWork work_of_block(const BackwardParams &p, const SharedMemory<B> &shared) {
-  if constexpr (B::sums_queries) return key_work_in_turn(p, B::rows, &shared.state->ticket);
-  if constexpr (!B::sums_queries) return key_work_of_block(p, B::rows);
+__device__ inline KeyWorkTile work_of_block(const BackwardParams &p, const SharedMemory<B> &shared) {
+  if constexpr (B::sums_queries) return take_key_work_tile(p, B::rows, &shared.state->ticket);
+  if constexpr (!B::sums_queries) return get_initial_key_work_tile(p, B::rows);
 }
 
 template <class B>
 __device__ inline void keys_pass(const BackwardParams &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
-  const KeyWork w = work_of_block(p, shared);
+  const KeyWorkTile w = work_of_block(p, shared);
   if (w.entry < 0) return;
   const Sequence s = sequence(p, w.entry);
   if (w.first >= s.keys) return;
@@ -35,8 +35,8 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     state.full = p.has_score_mod || partial ? Interval{0, 0} : full_query_range(p, s, w.first, end);
     state.tiles = tiles_of<B>(queries);
     state.row_terms = p.row_stats + first_term(p, s, first_head);
-    state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
-    state.walked[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
+    state.streamed[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
+    state.streamed[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
     const StreamCoord at = {0, state.tiles.high - 1};
     state.steps[0] = step_at(p, state, at);
     state.steps[1] = step_at(p, state, after(at, group));

@@ -17,7 +17,7 @@ struct KeysPass {
   const BackwardParams &p;
   const SharedMemory<B> &shared;
   const Sequence &s;
-  const KeyWork &w;
+  const KeyWorkTile &w;
   GradScale<B> factors;
   RegOperand<B> kept;    // a value warp's keys, a key warp's values
   typename B::Sums sum;  // a value warp's dV, a key warp's dK

@@ -39,16 +39,17 @@ struct RegOperand {
 
 /// S += A B^T: this warp's rows of an owned tile, some of which are in registers, by the rows of a streamed one.
 template <class B>
-__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const RegOperand<B> &kept, uint32_t walked) {
-  using Walked = typename B::StreamedTile;
+__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const RegOperand<B> &kept,
+                                     uint32_t streamed) {
+  using Streamed = typename B::StreamedTile;
   const int lane = B::thread() % 32;
   const OwnRows<B> rows(own);
-  const uint32_t b_at = walked + Walked::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
+  const uint32_t b_at = streamed + Streamed::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
   unroll<B::dim / 16>([&](int k) {
     const auto a = k < B::kept_blocks ? kept.block[k] : rows[k];
     unroll<B::columns / 16>([&](int j) {
       uint32_t b[4];
-      ldmatrix_x4(b, Walked::matrices_at(b_at, j, k));
+      ldmatrix_x4(b, Streamed::matrices_at(b_at, j, k));
       s.multiply_add(j, a, b);
     });
   });
@@ -56,23 +57,23 @@ __device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const 
 
 /// sum += W B: weights, rounded, by the rows of a streamed tile. rounded(k, fragments): 16 columns of them.
 template <class B, class F>
-__device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t walked, F rounded) {
-  using Walked = typename B::StreamedTile;
+__device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t streamed, F rounded) {
+  using Streamed = typename B::StreamedTile;
   const int lane = B::thread() % 32;
-  const uint32_t at = walked + Walked::lane_offset(lane_row(lane), lane_chunk(lane));
+  const uint32_t at = streamed + Streamed::lane_offset(lane_row(lane), lane_chunk(lane));
   unroll<B::columns / 16>([&](int k) {
     const auto a = w.template columns_as_a<typename B::Element>(k);
     rounded(k, a);
     unroll<B::dim / 16>([&](int j) {
       uint32_t b[4];
-      ldmatrix_x4_trans(b, Walked::matrices_at(at, k, j));
+      ldmatrix_x4_trans(b, Streamed::matrices_at(at, k, j));
       sum.multiply_add(j, a, b);
     });
   });
 }
 template <class B>
-__device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t walked) {
-  add_weighted<B>(sum, w, walked, [](int, const auto &) {});
+__device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t streamed) {
+  add_weighted<B>(sum, w, streamed, [](int, const auto &) {});
 }
 
 }  // namespace fa::kernels::backward_mma

@@ -122,8 +122,8 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     BlockState<B> &state = *shared.state;
     state.work = work, state.row_terms = terms;
     state.full = {tiles.full_first, tiles.full_end}, state.tiles = {tiles.first, tiles.end};
-    state.walked[0] = head_rows(p.k, of.k_batch, of.k_first, work.kv_head);
-    state.walked[1] = head_rows(p.v, of.k_batch, of.k_first, work.kv_head);
+    state.streamed[0] = head_rows(p.k, of.k_batch, of.k_first, work.kv_head);
+    state.streamed[1] = head_rows(p.v, of.k_batch, of.k_first, work.kv_head);
   }
   __syncthreads();
   const WorkTile &w = shared.state->work;
@@ -136,7 +136,7 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     const char *const dout = head_rows(p.dout, q_batch(p, s), s.q_first, w.head_group);
     copy_owned<B>(shared.own(0), q, p.q, p.head_dim, w.first_row, w.rows);
     copy_owned<B>(shared.own(1), dout, p.dout, p.head_dim_v, w.first_row, w.rows);
-    ring.fetch(0, shared.state->walked, (tiles.end - 1) * B::columns, s.keys);
+    ring.fetch(0, shared.state->streamed, (tiles.end - 1) * B::columns, s.keys);
     pass.keep();
   }
   int stage = 0;
@@ -146,7 +146,7 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     __syncthreads();
     const auto fetch_next = [&] {
       if (tile > first)
-        ring.fetch(B::stages == 2 ? 1 - stage : 0, shared.state->walked, (tile - 1) * B::columns, s.keys);
+        ring.fetch(B::stages == 2 ? 1 - stage : 0, shared.state->streamed, (tile - 1) * B::columns, s.keys);
     };
     if (B::fetches_ahead) fetch_next();
     if (shared.state->full.holds(tile)) {

@@ -5,7 +5,7 @@
 
 namespace fa::kernels::backward_mma {
 
-/// The place of the next step.
+/// The coordinates of the next step.
 __device__ inline StreamCoord after(StreamCoord at, int group) {
   at.advance(group);
   return at;
@@ -19,7 +19,7 @@ __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &sta
                row >= state.full.low && row + B::columns <= state.full.high};
   unroll<2>([&](int which) {
     const View &view = which ? p.dout : p.q;
-    step.rows[which] = state.walked[which] + at.head * view.stride[2] + row * view.stride[1];
+    step.rows[which] = state.streamed[which] + at.head * view.stride[2] + row * view.stride[1];
   });
   step.terms = state.row_terms + (at.head * p.stats_rows + row);
   if constexpr (B::scales_ds) step.factors = p.row_factors + (step.terms - p.row_stats) / stats_block;

@@ -154,7 +154,7 @@ inline const char *unsupported_backward_reason(Entry entry, const BackwardParams
   return nullptr;
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16 up to head dimension 256.
 inline constexpr Family family = {
     tile,

@@ -7,7 +7,7 @@
 namespace fa::kernels::backward_simt {
 
 /// A sequence that may have keys of the work tile; false where they are another's.
-__device__ inline bool shares_keys(const BackwardParams &p, const KeyWork &w, int32_t b, TilePair *pair) {
+__device__ inline bool shares_keys(const BackwardParams &p, const KeyWorkTile &w, int32_t b, TilePair *pair) {
   if (p.kv_batch_idx && p.kv_batch_idx[b] != w.entry) return false;
   pair->sequence = sequence(p, b);
   pair->kv_head = w.kv_head;
@@ -42,7 +42,7 @@ __device__ inline void add_queries(const BackwardParams &p, TilePair &pair, cons
   }
 }
 
-__device__ inline void store_keys(const BackwardParams &p, const KeyWork &w, const TilePair &last, uint32_t used,
+__device__ inline void store_keys(const BackwardParams &p, const KeyWorkTile &w, const TilePair &last, uint32_t used,
                                   const Sums &dk, const Sums &dv) {
   unroll<thread_rows>([&](int i) {
     if ((used >> i & 1) == 0) return;
@@ -59,7 +59,7 @@ __device__ inline void store_keys(const BackwardParams &p, const KeyWork &w, con
 }
 
 __device__ inline void keys_of_block(const BackwardParams &p, float *memory) {
-  const KeyWork w = key_work_of_block(p, keys);
+  const KeyWorkTile w = get_initial_key_work_tile(p, keys);
   if (w.entry < 0) return;
   const Shared shared(memory);
   const int32_t group = p.heads_q / p.heads_kv;

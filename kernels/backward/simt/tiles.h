@@ -29,8 +29,8 @@ constexpr TileConfig tile(const Arch &, int, Entry entry) {
   return tile;
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
-/// Everything.
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
+/// Supports every attention.
 inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },

@@ -1,7 +1,7 @@
 // The warps that add dQ to sums that blocks of keys share, each the rows of its lanes, chunk by chunk. Blocks may add
 // in any order, or, by a semaphore of each warp's rows, each after the one with the keys before, so that sums have one
-// order. A block waits only for one whose keys were taken earlier (key_work_in_turn), so some block always goes on. All
-// blocks of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows
+// order. A block waits only for one whose keys were taken earlier (take_key_work_tile), so some block always goes on.
+// All blocks of a column begin at the last rows that attend their keys (StreamCoord), so that those with the same rows
 // follow one another at a step's distance and do not wait after that.
 #pragma once
 

@@ -11,7 +11,7 @@ template <class B>
 __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &maps, const SharedMemory<B> &shared) {
   State<B> &state = *shared.state;
   const Sequence &s = state.sequence;
-  const KeyWork &w = state.work;
+  const KeyWorkTile &w = state.work;
   const uint32_t kv_full = shared_address(&state.kv_full);
   mbarrier_arrive_expect_tx(kv_full, 2 * B::OwnTile::bytes);
   const int32_t key = s.k_first + w.first;

@@ -289,7 +289,7 @@ class Scores {
   /// dV by the first warpgroup, dK by the second.
   __device__ void store() const {
     const Sequence &s = state_.sequence;
-    const KeyWork &w = state_.work;
+    const KeyWorkTile &w = state_.work;
     const int64_t key = int64_t(s.k_first) + w.first;
     const bool any = !state_.tiles.empty();
     if (any) wait(state_.sums_full, 0);

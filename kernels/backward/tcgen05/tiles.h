@@ -51,7 +51,7 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .box_out = columns};
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// bf16 up to head dimension 128, in one loop.
 inline constexpr Family family = {
     tile,

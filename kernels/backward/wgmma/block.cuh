@@ -121,6 +121,6 @@ struct SharedMemory {
 };
 
 /// Named barriers; 0 is __syncthreads.
-enum Barrier : int { everyone = 1, warpgroup = 2 };
+enum Barrier : int { all_consumers = 1, warpgroup = 2 };
 
 }  // namespace fa::kernels::backward_wgmma

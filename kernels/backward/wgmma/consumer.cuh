@@ -38,7 +38,7 @@ class Consumer : private StepScores<B> {
       clear_ds(1);
       if (group_ == 0) store_query_ranges();
       mbarrier_wait(shared_address(&state_.kv_full), 0);
-      wait_for_everyone();
+      sync_consumers();
       const ScoreMod mod = score_mod_of(p_);  // ahead of the loop: plain calls do not pay for it
       if (has_softcap(B::dim) && mod == ScoreMod::softcap)
         add_all<has_softcap(B::dim) ? ScoreMod::softcap : ScoreMod::none>(sum);
@@ -47,16 +47,16 @@ class Consumer : private StepScores<B> {
       else
         add_all<ScoreMod::none>(sum);
       DqPart dq;
-      wait_for_everyone();
+      sync_consumers();
       wgmma_fence();
       multiply_ds(dq);
       wgmma_wait_group<0>();
       pin(dq);
       hand_over(dq);
     }
-    wait_for_everyone();  // the tiles are free
+    sync_consumers();  // the tiles are free
     const Sequence &s = state_.sequence;
-    const KeyWork &w = state_.work;
+    const KeyWorkTile &w = state_.work;
     const int keys = min(B::rows, s.keys - w.first);
     const int64_t key = int64_t(s.k_first) + w.first;
     constexpr float unit = B::halves ? 2 : 1;
@@ -73,7 +73,7 @@ class Consumer : private StepScores<B> {
     typename B::Sums dk, dv;
   };
 
-  __device__ static void wait_for_everyone() { bar_sync(everyone, 128 * consumers); }
+  __device__ static void sync_consumers() { bar_sync(all_consumers, 128 * consumers); }
 
   __device__ bool has_dq() const { return n_ < no_dq; }
 
@@ -156,7 +156,7 @@ class Consumer : private StepScores<B> {
     DqPart dq;
     wgmma_fence();
     multiply_rows<B>(x, own(keys_), queries());  // S^T = K Q^T
-    wait_for_everyone();
+    sync_consumers();
     multiply_ds(dq);  // dQ = dS K, of the step before
     const Pairs pairs = pairs_of(tile);
     if (pairs == Pairs::all) {
@@ -172,7 +172,7 @@ class Consumer : private StepScores<B> {
   __device__ __forceinline__ bool has_finite_products(Scores &x) const {
     wgmma_wait_group<1>();
     pin(x);
-    return !bar_red_or(everyone, 128 * consumers, any_nonfinite(x));
+    return !bar_red_or(all_consumers, 128 * consumers, any_nonfinite(x));
   }
 
   /// From S^T on. The compiler computes weights where they are first used: where registers allow, dV comes first, so
@@ -272,7 +272,7 @@ class Consumer : private StepScores<B> {
     multiply_rows<B>(y, own(keys_ + 1), dout());
     wgmma_wait_group<0>();
     pin(y);
-    const bool any_odd = bar_red_or(everyone, 128 * consumers, odd || any_nonfinite(y));
+    const bool any_odd = bar_red_or(all_consumers, 128 * consumers, odd || any_nonfinite(y));
     if constexpr (Mod == ScoreMod::softcap) {
       if (any_odd) clear_nonfinite_queries();
       Weights<B> p, ds;
@@ -301,13 +301,13 @@ class Consumer : private StepScores<B> {
                       128 * consumers);
     });
     fence_proxy_async();
-    wait_for_everyone();
+    sync_consumers();
   }
 
   /// dQ of this step, keys that are not finite counting as 0 where not all attend them; the next step then has none to
   /// add.
   __device__ __forceinline__ void add_carefully() {
-    wait_for_everyone();
+    sync_consumers();
     DqPart dq;
     const int query = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
     multiply_finite<B>(dq, shared_.ds(n_ % 2), query, shared_.own(0), (B::dim == 64 ? 0 : 64 * group_) / 8);

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
   using B = FusedBlock;
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
-  const KeyWork w = key_work_in_turn(p, B::rows, &shared.state->ticket);
+  const KeyWorkTile w = take_key_work_tile(p, B::rows, &shared.state->ticket);
   if (w.entry < 0) return;
   const Sequence s = sequence(p, w.entry);
   if (w.first >= s.keys) return;

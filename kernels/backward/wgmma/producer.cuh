@@ -11,7 +11,7 @@ template <class B>
 __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &maps, const SharedMemory<B> &shared) {
   State<B> &state = *shared.state;
   const Sequence &s = state.sequence;
-  const KeyWork &w = state.work;
+  const KeyWorkTile &w = state.work;
   const uint32_t kv_full = shared_address(&state.kv_full);
   mbarrier_arrive_expect_tx(kv_full, 2 * B::OwnTile::bytes);
   const int32_t key = s.k_first + w.first;
@@ -37,7 +37,7 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
 
 /// Adds tiles of dQ to sums that blocks of keys share, by one thread. Blocks may add in any order, or, by a semaphore,
 /// each after the one with the keys before, so that sums have one order. A block waits only for one whose keys were
-/// taken earlier (key_work_in_turn), so some block always goes on. All blocks of a column begin at the last rows that
+/// taken earlier (take_key_work_tile), so some block always goes on. All blocks of a column begin at the last rows that
 /// attend their keys (StreamCoord), so that those with the same rows follow one another at a step's distance and do not
 /// wait after that.
 template <class B>

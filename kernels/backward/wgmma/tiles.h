@@ -52,7 +52,7 @@ inline const char *unsupported_reason(Entry entry, const BackwardParams &p) {
   return unsupported_gradients_reason(entry, p);
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// bf16 up to head dimension 128, in one loop.
 inline constexpr Family family = {
     tile,

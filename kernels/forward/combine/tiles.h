@@ -42,7 +42,7 @@ constexpr TileConfig tile(const Arch &, int, Entry entry) {
   return {rows(1), 0, threads, 0};
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },

@@ -1,10 +1,10 @@
 // A block of the mma.sync kernels: its constants, its shared memory, and the key blocks that it visits, from the last
 // to the first. All warps have the same role:
 //
-//   cp.async    K, V, K, V, ... into a ring of `stages` slots: item n + stages - 1 is on its way during item n
+//   cp.async    K, V, K, V, ... into a ring of `stages` stages: item n + stages - 1 is on its way during item n
 //   each warp   S = Q K^T, online softmax, O = O + P V of different rows; with split_keys_across_warps (few rows:
 //               decode) of all rows and a part of each key block, combined at the end (cross_warp.cuh)
-//   barrier     __syncthreads once an item: all copies into it have arrived, and the slot before it is free
+//   barrier     __syncthreads once an item: all copies into it have arrived, and the stage before it is free
 //
 // A block whose results NaN or large scores have reached runs a second time (BlockState::second_run).
 #pragma once

@@ -49,7 +49,7 @@ class CrossWarpReduction {
  private:
   __device__ uint32_t of_row(int warp, int row) const { return rows_ + (warp * B::rows + row) * int(sizeof(float2)); }
 
-  /// Columns 8 j .. 8 j + 7 of a row; blocks change places, so that neighbouring rows do not share banks.
+  /// Columns 8 j .. 8 j + 7 of a row; blocks are exchanged, so that neighbouring rows do not share banks.
   __device__ uint32_t block(int warp, int row, int j) const {
     return values_ + ((warp * B::rows + row) * B::dim + (j ^ row % exchanged) * 8) * int(sizeof(float));
   }
@@ -107,7 +107,7 @@ __device__ inline bool combine_warps(const Params &p, BlockState<B> *block, cons
           const Row row = B::row_of(p, w, w.first_row + r);
           unroll<4>([&](int c) {
             if (d + c >= p.head_dim_v || !is_finite(sum.x[c])) return;
-            const float special = special_value<B::has_trees>(p, w, row, block->attended(r), d + c);
+            const float special = nonfinite_sum<B::has_trees>(p, w, row, block->attended(r), d + c);
             sum.x[c] = special == 0 ? sum.x[c] : special;
           });
         }

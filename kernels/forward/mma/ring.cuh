@@ -7,7 +7,7 @@
 
 namespace fa::kernels::mma {
 
-/// Keys and values of a block's tiles, as items K, V, K, V, ... of a ring of `stages` slots. Each item is prefetched
+/// Keys and values of a block's tiles, as items K, V, K, V, ... of a ring of `stages` stages. Each item is prefetched
 /// stages - 1 items ahead.
 template <class B>
 class Ring {
@@ -86,7 +86,7 @@ class Ring {
   std::conditional_t<B::paged, Pages<B>, NoPages> pages_;
   Rows keys_, values_;
   Chunks<B> chunks_;
-  uint32_t begin_, current_;  // current_: the slot in use
+  uint32_t begin_, current_;  // current_: the stage in use
 };
 
 }  // namespace fa::kernels::mma

@@ -27,9 +27,8 @@ __device__ inline void for_each_element(const typename B::Out &o, int r, int col
   float *const to = staged + lane / 4 * B::dim + lane % 4 * 2;
   const int exchange = lane / 4 % 4;  // of blocks of 8 columns, so that rows do not share banks
   __syncwarp();
-  o.for_each_pair_in_row(r, [=](float x, float y, int j) {
-    *reinterpret_cast<float2 *>(to + (j ^ exchange) * 8) = {x, y};
-  });
+  o.for_each_pair_in_row(
+      r, [=](float x, float y, int j) { *reinterpret_cast<float2 *>(to + (j ^ exchange) * 8) = {x, y}; });
   __syncwarp();
 #pragma unroll 1
   for (int i = 0; i < 8; i++)
@@ -70,11 +69,12 @@ __device__ inline float reference(const Params &p, float neg_max, bool exact) {
 template <class B>
 __device__ inline int fixups_of(const BlockState<B> &block, int r, float neg_max, float l, bool nonfinite) {
   const Interval keys = block.attended(r);
-  const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
+  const bool needs_exact =
+      B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
   // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
   // Without keys a row of plain is 0 in any case.
-  const bool special = nonfinite && !(B::plain && keys.empty()) && (is_far || is_finite(l));
-  return (is_far ? exact_weights : 0) | (special ? finite_values : 0);
+  const bool special = nonfinite && !(B::plain && keys.empty()) && (needs_exact || is_finite(l));
+  return (needs_exact ? exact_weights : 0) | (special ? finite_values : 0);
 }
 
 /// Writes a block's results, and notes which rows need a second pass, which then has sums of finite values
@@ -119,7 +119,7 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
       if (w.first_row + at >= w.rows || (second_run && !block->fixups[at])) return;
       const Row row = B::row_of(p, w, w.first_row + at);
       if (second_run && (block->fixups[at] & finite_values) && is_finite(x)) {
-        const float special = special_value<B::has_trees>(p, w, row, block->attended(at), d);
+        const float special = nonfinite_sum<B::has_trees>(p, w, row, block->attended(at), d);
         x = special == 0 ? x : special;
       }
       if (partial) {

@@ -124,7 +124,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   return nullptr;
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16 up to head dimension 256.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
                                   unsupported_call_reason, true};

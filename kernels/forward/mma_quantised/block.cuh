@@ -1,10 +1,10 @@
 // A block of the mma.sync kernels for quantised keys and values: its constants, its shared memory. The loop is that of
 // forward/mma's general entry points, whose headers take this block; the steps before the products are:
 //
-//   cp.async    codes of a tile's keys and values, whole bytes of the cache, into one of two slots
+//   cp.async    codes of a tile's keys and values, whole bytes of the cache, into one of two stages
 //   barrier     they have arrived, and all warps have left the tile before
 //   widen       codes to 16-bit numbers, exactly: once for all rows of the block
-//   barrier     they are there; the slot is free, for the tile after the next
+//   barrier     they are there; the stage is free, for the tile after the next
 //   each warp   S = Q K^T times the scales of keys, online softmax, O = O + (P times the scales of values) V
 //
 // A block whose results values that are not finite have reached runs a second time.
@@ -39,7 +39,7 @@ struct Block {
   static constexpr int mma_bytes = (rows + stages * keys) * dim * 2 + state_bytes(shape);  // of mma::SharedMemory
   static constexpr int shared_bytes = mma_bytes;
 
-  static constexpr int slots = slots_of(arch, E);
+  static constexpr int code_stages = code_stages_of(arch, E);
   static constexpr int codes_bytes = keys * dim;  // of a tile of keys or values, at most
 
   /// The first of a warp's rows and keys within the tile.
@@ -74,7 +74,7 @@ struct Block {
 };
 
 /// Where a key's row is.
-struct Place {
+struct KeyRow {
   int32_t entry, row;  // of k and v: (page, row of it), or (batch entry, row)
 };
 
@@ -90,7 +90,7 @@ struct TileFactors {
 template <class B>
 struct State {
   TileFactors<B> factors[2];               // of the tile in use, and of the next
-  Place place[B::keys];                    // of a tile that is to be copied
+  KeyRow key_row[B::keys];                 // of a tile that is to be copied
   int32_t largest[2][B::threads / 32];     // of each warp's scales of values, as bits
   float query_sum[B::rows];                // of a row of queries
   uint32_t has_keys[(B::rows + 31) / 32];  // a bit for each row: whether l is not 0, in a second pass
@@ -98,13 +98,13 @@ struct State {
 
 template <class B>
 struct SharedMemory : mma::SharedMemory<B> {
-  uint32_t codes;  // of keys, then of values, in each slot
+  uint32_t codes;  // of keys, then of values, in each stage
   State<B> *state;
 
   __device__ explicit SharedMemory(char *memory)
       : mma::SharedMemory<B>(memory),
         codes(shared_address(memory) + B::mma_bytes),
-        state(reinterpret_cast<State<B> *>(memory + B::mma_bytes + B::slots * 2 * B::codes_bytes)) {
+        state(reinterpret_cast<State<B> *>(memory + B::mma_bytes + B::code_stages * 2 * B::codes_bytes)) {
     static_assert(sizeof(State<B>) <= factor_bytes(B::shape));
   }
 

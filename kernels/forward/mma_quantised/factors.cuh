@@ -41,14 +41,15 @@ class FactorLoader {
   __device__ static int key() { return threadIdx.x % B::keys; }
 
   /// Requests those of the thread's key.
-  __device__ void load(const QuantisedParams &p, const WorkTile &w, const Place &place) {
+  __device__ void load(const QuantisedParams &p, const WorkTile &w, const KeyRow &key_row) {
     unroll<count>([&](int i) {
       bits_[i] = 0;
-      exists_ = place.row >= 0;
+      exists_ = key_row.row >= 0;
       if (!exists_ || kind(i) >= 4) return;
       const Factors &f = p.factors[kind(i)];
       if (f.data == nullptr) return;
-      const char *const from = f.data + place.entry * f.stride[0] + place.row * f.stride[1] + w.kv_head * f.stride[2];
+      const char *const from =
+          f.data + key_row.entry * f.stride[0] + key_row.row * f.stride[1] + w.kv_head * f.stride[2];
       bits_[i] = element_bits(from, f.dtype);
     });
   }

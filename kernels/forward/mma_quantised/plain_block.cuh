@@ -60,7 +60,7 @@ template <class B>
 struct PlainState {
   float exponents[2][B::keys];          // 0: of keys' products, that is scales in units of exponents; 1: 1
   uint32_t scales[B::keys];             // of values in the unit of O: f32, or pairs of f16
-  Place place[2][B::keys];              // of tiles of even and of odd numbers
+  KeyRow key_row[2][B::keys];           // of tiles of even and of odd numbers
   int32_t largest[B::keys / 32];        // of the scales of 32 values, as bits
   KeyBlockRange of_warp[B::warps];      // the tiles of its rows
   uint32_t has_keys[B::rows / 32 + 1];  // a bit for each row: whether l is not 0, in a second pass

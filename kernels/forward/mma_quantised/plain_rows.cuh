@@ -23,9 +23,9 @@ __device__ inline bool is_of_all_keys(const Params &p, const Factors &f) {
 }
 
 /// A scale; NaN where it is not finite.
-__device__ inline float scale_at(const Factors &f, const WorkTile &w, const Place &place) {
+__device__ inline float scale_at(const Factors &f, const WorkTile &w, const KeyRow &key_row) {
   if (f.data == nullptr) return 1;
-  const char *const from = f.data + place.entry * f.stride[0] + place.row * f.stride[1] + w.kv_head * f.stride[2];
+  const char *const from = f.data + key_row.entry * f.stride[0] + key_row.row * f.stride[1] + w.kv_head * f.stride[2];
   return finite_or_nan(load_element(from, f.dtype));
 }
 
@@ -74,47 +74,47 @@ class PlainRows {
   __device__ bool has_scales_of_values() const { return !is_of_all_keys(p_, p_.factors[v_scale]); }
 
  private:
-  /// The place of a key. row: -1 where it does not exist.
-  __device__ Place place_of(int key) const {
+  /// The row of a key. row: -1 where it does not exist.
+  __device__ KeyRow key_row_of(int key) const {
     const WorkTile &w = shared_.block->work;
-    Place place = {w.sequence.k_batch, -1};
-    if (key >= w.sequence.keys) return place;
-    place.row = w.sequence.k_first + key;
+    KeyRow key_row = {w.sequence.k_batch, -1};
+    if (key >= w.sequence.keys) return key_row;
+    key_row.row = w.sequence.k_first + key;
     if (p_.page_size != 0) {
-      const int32_t number = page_number(p_, place.row);
-      place.row -= number * p_.page_size;
-      place.entry = *reinterpret_cast<const int32_t *>(shared_.block->table + number * p_.block_table.stride[1]);
+      const int32_t number = page_number(p_, key_row.row);
+      key_row.row -= number * p_.page_size;
+      key_row.entry = *reinterpret_cast<const int32_t *>(shared_.block->table + number * p_.block_table.stride[1]);
     }
-    return place;
+    return key_row;
   }
 
   /// Notes where the keys of a tile are if it exists.
   __device__ void find(int tile) const {
     if (threadIdx.x < B::keys && tile >= shared_.block->tiles.first)
-      shared_.state->place[tile % 2][threadIdx.x] = place_of(tile * B::keys + threadIdx.x);
+      shared_.state->key_row[tile % 2][threadIdx.x] = key_row_of(tile * B::keys + threadIdx.x);
   }
 
-  /// Begins to copy a tile whose keys' places are noted, if it exists, and notes those of the one before it.
+  /// Begins to copy a tile whose keys' rows are noted, if it exists, and notes those of the one before it.
   __device__ void copy(int tile) {
     if (tile < shared_.block->tiles.first) return;
-    const Place *const places = shared_.state->place[tile % 2];
-    const Place copied = places[threadIdx.x / lanes];
+    const KeyRow *const key_rows = shared_.state->key_row[tile % 2];
+    const KeyRow copied = key_rows[threadIdx.x / lanes];
     copy(shared_.codes, copied, p_.k, p_.head_dim, is_packed(p_.kv_dtype));
     copy(shared_.codes + B::codes_bytes, copied, p_.v, p_.head_dim_v, is_packed(p_.v_dtype));
     cp_async_commit_group();
     const int kind = threadIdx.x / B::keys;
-    const Place scaled = places[threadIdx.x % B::keys];
+    const KeyRow scaled = key_rows[threadIdx.x % B::keys];
     scale_ = 1;
     if (kind < 2 && scaled.row >= 0) scale_ = scale_at(p_.factors[kind], shared_.block->work, scaled);
     find(tile - 1);
   }
 
-  __device__ void copy(uint32_t to, const Place &place, const View &rows, int32_t columns, bool packed) const {
+  __device__ void copy(uint32_t to, const KeyRow &key_row, const View &rows, int32_t columns, bool packed) const {
     const int row = threadIdx.x / lanes, first = threadIdx.x % lanes, bytes = columns >> packed;
-    const char *const from = rows.data + shared_.block->work.kv_head * rows.stride[2] + place.entry * rows.stride[0] +
-                             max(place.row, 0) * rows.stride[1] + first * 16;
+    const char *const from = rows.data + shared_.block->work.kv_head * rows.stride[2] + key_row.entry * rows.stride[0] +
+                             max(key_row.row, 0) * rows.stride[1] + first * 16;
     const auto copy_chunk = [&](uint32_t at, int i) {
-      cp_async_16(at ^ i * lanes * 16, from + i * lanes * 16, place.row >= 0 && (first + i * lanes) * 16 < bytes);
+      cp_async_16(at ^ i * lanes * 16, from + i * lanes * 16, key_row.row >= 0 && (first + i * lanes) * 16 < bytes);
     };
     constexpr int of_halves = B::dim / 32, of_bytes = B::dim / 16;  // chunks of a row
     if (packed) {

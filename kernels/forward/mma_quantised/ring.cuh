@@ -48,11 +48,11 @@ class Ring {
     for (int i = 0; i <= ahead; i++) {
       find_next(i == 0 ? end : tiles_[ahead]);
       place_next();
-      if (i >= B::slots) continue;
+      if (i >= B::code_stages) continue;
       __syncthreads();
-      put_place(places_[1]);
+      put_key_row(key_rows_[1]);
       __syncthreads();
-      if (i == 0) factors_.load(p_, shared_.block->work, shared_.state->place[FactorLoader<B>::key()]);
+      if (i == 0) factors_.load(p_, shared_.block->work, shared_.state->key_row[FactorLoader<B>::key()]);
       copy(i);
     }
   }
@@ -66,18 +66,18 @@ class Ring {
     State<B> &state = *shared_.state;
     TileFactors<B> &factors = state.factors[parity_];
     factors_.store(p_, factors, state.largest[parity_], block.second_run);
-    if constexpr (B::slots == 2) factors_.load(p_, block.work, state.place[FactorLoader<B>::key()]);
-    cp_async_wait_group<B::slots - 1>();
+    if constexpr (B::code_stages == 2) factors_.load(p_, block.work, state.key_row[FactorLoader<B>::key()]);
+    cp_async_wait_group<B::code_stages - 1>();
     __syncthreads();  // all threads' copies have arrived, and all have left the tile before
-    const uint32_t codes = shared_.codes + slot() * 2 * B::codes_bytes;
+    const uint32_t codes = shared_.codes + stage() * 2 * B::codes_bytes;
 #pragma unroll 1
     for (int of_v = 0; of_v < 2; of_v++)
       widen<B>(of_v ? p_.v_dtype : p_.kv_dtype, codes + of_v * B::codes_bytes, of_v ? shared_.values() : shared_.keys(),
                factors.offset[of_v]);
-    if constexpr (B::slots == 1) factors_.load(p_, block.work, places_[0]);
-    put_place(places_[0]);
-    __syncthreads();  // the tile is there, and the slot is free
-    copy(slot());
+    if constexpr (B::code_stages == 1) factors_.load(p_, block.work, key_rows_[0]);
+    put_key_row(key_rows_[0]);
+    __syncthreads();  // the tile is there, and the stage is free
+    copy(stage());
     return factors;
   }
 
@@ -92,10 +92,11 @@ class Ring {
   }
 
  private:
-  /// Tiles that are known, but for the one in use: those with a slot, the next one to be copied, and one whose places
-  /// are on their way.
-  static constexpr int ahead = B::slots + 1;
-  static_assert(B::slots == 1 || B::slots == 2);  // places in shared memory are those of the tile after the one in use
+  /// Tiles that are known, but for the one in use: those with a stage, the next one to be copied, and one whose key
+  /// rows are on their way.
+  static constexpr int ahead = B::code_stages + 1;
+  static_assert(B::code_stages == 1 ||
+                B::code_stages == 2);  // those in shared memory are those of the tile after the one in use
 
   /// Appends the tile before `tile`, which neither a mask nor a bias hides.
   __device__ void find_next(int tile) {
@@ -103,34 +104,34 @@ class Ring {
     tiles_[ahead] = last_shown(tile - 1);
   }
 
-  /// Requests the place of the thread's key of the last tile that is known. No other entry of a block table is read.
+  /// Requests the row of the thread's key of the last tile that is known. No other entry of a block table is read.
   __device__ void place_next() {
-    places_[0] = places_[1];
+    key_rows_[0] = key_rows_[1];
     const Sequence &s = shared_.block->work.sequence;
     const int key = tiles_[ahead] * B::keys + FactorLoader<B>::key();
-    Place place = {s.k_batch, -1};
-    const bool looks = B::slots == 1 || threadIdx.x < B::keys;  // the first ones for all
+    KeyRow key_row = {s.k_batch, -1};
+    const bool looks = B::code_stages == 1 || threadIdx.x < B::keys;  // the first ones for all
     if (looks && tiles_[ahead] >= shared_.block->tiles.first && key < s.keys) {
-      place.row = s.k_first + key;
+      key_row.row = s.k_first + key;
       if (p_.page_size != 0) {
-        const int32_t number = page_number(p_, place.row);
-        place.row -= number * p_.page_size;
-        place.entry = *reinterpret_cast<const int32_t *>(shared_.block->table + number * p_.block_table.stride[1]);
+        const int32_t number = page_number(p_, key_row.row);
+        key_row.row -= number * p_.page_size;
+        key_row.entry = *reinterpret_cast<const int32_t *>(shared_.block->table + number * p_.block_table.stride[1]);
       }
     }
-    places_[1] = place;
+    key_rows_[1] = key_row;
   }
 
   /// That of the tile in use.
-  __device__ int slot() const { return B::slots == 2 ? parity_ : 0; }
+  __device__ int stage() const { return B::code_stages == 2 ? parity_ : 0; }
 
-  __device__ void put_place(const Place &place) const {
-    if (threadIdx.x < B::keys) shared_.state->place[threadIdx.x] = place;
+  __device__ void put_key_row(const KeyRow &key_row) const {
+    if (threadIdx.x < B::keys) shared_.state->key_row[threadIdx.x] = key_row;
   }
 
-  /// Begins to copy the tile whose places are in shared memory, as one group.
-  __device__ void copy(int slot) const {
-    const uint32_t to = shared_.codes + slot * 2 * B::codes_bytes;
+  /// Begins to copy the tile whose key rows are in shared memory, as one group.
+  __device__ void copy(int stage) const {
+    const uint32_t to = shared_.codes + stage * 2 * B::codes_bytes;
 #pragma unroll 1
     for (int of_v = 0; of_v < 2; of_v++)
       copy(to + of_v * B::codes_bytes,
@@ -144,9 +145,9 @@ class Ring {
 #pragma unroll 1
     for (int i = threadIdx.x; i < B::keys << shift; i += B::threads) {
       const int row = i >> shift, chunk = i & ((1 << shift) - 1);
-      const Place place = shared_.state->place[row];
-      const bool exists = place.row >= 0;
-      const char *const from = head + place.entry * rows.view.stride[0] + max(place.row, 0) * rows.view.stride[1];
+      const KeyRow key_row = shared_.state->key_row[row];
+      const bool exists = key_row.row >= 0;
+      const char *const from = head + key_row.entry * rows.view.stride[0] + max(key_row.row, 0) * rows.view.stride[1];
       copy_codes(to + (rows.packed ? i * 16 : Sixteen<B>::offset_of_bytes(row, chunk)), from + chunk * 16,
                  exists ? rows.bytes - chunk * 16 : 0, rows.unit);
     }
@@ -179,7 +180,7 @@ class Ring {
   const SharedMemory<B> &shared_;
   FactorLoader<B> factors_;  // of the next tile
   int tiles_[ahead + 1];
-  Place places_[2];  // of the tile that is copied next, and of the one after it
+  KeyRow key_rows_[2];  // of the tile that is copied next, and of the one after it
   int parity_ = 0, all_from_;
 };
 

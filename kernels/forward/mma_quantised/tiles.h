@@ -8,7 +8,7 @@
 namespace fa::kernels::mma_quantised {
 
 /// Tiles of codes that are on their way, or in use.
-constexpr int slots = 2;
+constexpr int code_stages = 2;
 
 /// The configuration of a block. In shared memory are queries, a tile of keys and one of values in 16 bits, and codes.
 struct Shape {
@@ -47,10 +47,10 @@ constexpr int rows(const Shape &s) {
   return 16 * s.row_blocks * (s.split_keys_across_warps ? 1 : s.warps);
 }
 
-/// Slots of codes: SM 75, which copies them at once, has none in advance. Those of plain are on their way while the
+/// Stages of codes: SM 75, which copies them at once, has none in advance. Those of plain are on their way while the
 /// tile before them is multiplied.
-constexpr int slots_of(const Arch &arch, Entry entry) {
-  return arch.has(cp_async) && entry != Entry::plain ? slots : 1;
+constexpr int code_stages_of(const Arch &arch, Entry entry) {
+  return arch.has(cp_async) && entry != Entry::plain ? code_stages : 1;
 }
 
 /// What is kept of each row, and of the block.
@@ -65,14 +65,15 @@ constexpr int factor_bytes(const Shape &s) {
 
 /// Tiles first, as they need alignment.
 constexpr int shared_bytes(const Arch &arch, const Shape &s, int dim, Entry entry) {
-  return (rows(s) + 2 * s.keys) * dim * 2 + state_bytes(s) + slots_of(arch, entry) * 2 * s.keys * dim + factor_bytes(s);
+  return (rows(s) + 2 * s.keys) * dim * 2 + state_bytes(s) + code_stages_of(arch, entry) * 2 * s.keys * dim +
+         factor_bytes(s);
 }
 
 constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
   if (entry != Entry::plain && entry != Entry::split && entry != Entry::decode) return {};
   const Shape s = shape(arch, dim, entry);
   if (s.warps == 0) return {};
-  return {rows(s), s.keys, 32 * s.warps, shared_bytes(arch, s, dim, entry), 1, slots_of(arch, entry)};
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(arch, s, dim, entry), 1, code_stages_of(arch, entry)};
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
@@ -139,7 +140,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &call) {
   return nullptr;
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16 queries up to head dimension 256.
 inline constexpr QuantisedFamily family = {
     {

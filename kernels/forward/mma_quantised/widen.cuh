@@ -94,7 +94,7 @@ __device__ inline uint32_t sign_of_halves(int32_t dtype) {
   }
 }
 
-/// The places of 16 codes in tiles: eight neighbouring lanes have four of each of two rows, whose chunks lie in
+/// 16 codes in tiles: eight neighbouring lanes have four of each of two rows, whose chunks lie in
 /// different banks, before and after.
 template <class B>
 struct Sixteen {

@@ -6,8 +6,9 @@
 //   P            of all four, as 16-bit weights in shared memory
 //   O = O + P V  each warp has a quarter of the columns of every chunk, for all keys of the tile
 //
-//   cp.async    K chunk 0, 1, ..., V chunk 0, 1, ... of a tile into a ring of `slots` slots
-//   barrier     __syncthreads once a chunk: all copies into it have arrived, and the slot before it is free; and once a
+//   cp.async    K chunk 0, 1, ..., V chunk 0, 1, ... of a tile into a ring of `stages` stages
+//   barrier     __syncthreads once a chunk: all copies into it have arrived, and the stage before it is free; and once
+//   a
 //               tile, for the maxima
 //
 // A block whose results NaN has reached runs a second time (BlockState::second_run). Loaders of rows, masks and score
@@ -47,22 +48,22 @@ struct Block {
 
   static constexpr int warp_keys = keys / warps_of_rows;
   static constexpr int chunk = shape.chunk;
-  static constexpr int slots = shape.slots;
+  static constexpr int stages = shape.stages;
   static constexpr int warp_columns = chunk / warps_of_rows;  // of a chunk of values
   static constexpr int chunks = columns / chunk;              // of a tile of values, at most
   static constexpr int shared_bytes = mma_wide::shared_bytes(shape, dim);
   static_assert(warp_keys == 16 && warp_columns % 16 == 0);
-  static_assert(!staged || slots == 2);
-  static_assert(slots - 1 <= 256 / chunk + 2);  // the fewest chunks of a tile
+  static_assert(!staged || stages == 2);
+  static_assert(stages - 1 <= 256 / chunk + 2);  // the fewest chunks of a tile
 
-  /// The first of a warp's rows, its place among the warps that share them, and its keys within the tile.
+  /// The first of a warp's rows, its rank among the warps that share them, and its keys within the tile.
   __device__ static int first_row(int warp) { return warp / warps_of_rows * warp_rows; }
-  __device__ static int place(int warp) { return warp % warps_of_rows; }
-  __device__ static int first_key(int warp) { return place(warp) * warp_keys; }
+  __device__ static int rank(int warp) { return warp % warps_of_rows; }
+  __device__ static int first_key(int warp) { return rank(warp) * warp_keys; }
 
   /// The column of a warp's column of O.
   __device__ static int column_of(int warp, int column) {
-    return column / warp_columns * chunk + place(warp) * warp_columns + column % warp_columns;
+    return column / warp_columns * chunk + rank(warp) * warp_columns + column % warp_columns;
   }
 
   /// The query and head of a row of the sequence's head group.
@@ -92,7 +93,7 @@ struct SharedMemory {
   uint32_t queries, weights, ring;  // addresses
   BlockState<B> *block;
 
-  static constexpr int tile_bytes = B::QueryTile::bytes + B::WeightTile::bytes + B::slots * B::KeyTile::bytes;
+  static constexpr int tile_bytes = B::QueryTile::bytes + B::WeightTile::bytes + B::stages * B::KeyTile::bytes;
   static_assert(tile_bytes + int(sizeof(BlockState<B>)) <= B::shared_bytes);
 
   __device__ explicit SharedMemory(char *memory)

@@ -33,7 +33,7 @@ struct Pass {
 #pragma unroll 1
     for (int c = 0; c < ring.key_chunks; c++) {
       const uint32_t keys = ring.next(block);
-      if (has_rows && shown >> B::place(warp) & 1)
+      if (has_rows && shown >> B::rank(warp) & 1)
         multiply_keys<B>(s, shared.queries, keys, c, p.head_dim);  // S = Q K^T
     }
     if (has_rows) {

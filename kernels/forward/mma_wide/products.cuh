@@ -64,7 +64,7 @@ __device__ inline void multiply_values(typename B::Out &o, const Weights<B> &p, 
   using Tile = typename B::KeyTile;
   constexpr int blocks = B::warp_columns / 16;
   constexpr uint32_t all = (1u << B::keys / 16) - 1;
-  const int thread = thread_number(), lane = thread % 32, first = B::place(thread / 32) * B::warp_columns;
+  const int thread = thread_number(), lane = thread % 32, first = B::rank(thread / 32) * B::warp_columns;
   const uint32_t at = values + first / Tile::panel_columns * Tile::panel_bytes +
                       Tile::lane_offset(lane_row(lane), first % Tile::panel_columns / 8 + lane_chunk(lane));
   for_constants<B::chunks>([&](auto constant) {

@@ -7,7 +7,7 @@
 namespace fa::kernels::mma_wide {
 
 /// The chunks of a block's tiles, from the last tile to the first: those of the keys, then those of the values. Each is
-/// prefetched slots - 1 chunks ahead. Keys that no row of the block attends are not read.
+/// prefetched stages - 1 chunks ahead. Keys that no row of the block attends are not read.
 template <class B>
 class Ring {
   using P = mma::CopyPattern<B::threads, typename B::KeyTile>;
@@ -21,30 +21,28 @@ class Ring {
         value_chunks((p.head_dim_v + B::chunk - 1) / B::chunk),
         p_(p),
         begin_(shared.ring),
-        current_(shared.ring + (B::slots - 1) * B::KeyTile::bytes),
+        current_(shared.ring + (B::stages - 1) * B::KeyTile::bytes),
         all_from_(has_block_mask(p) ? INT_MAX : INT_MIN) {
     BlockState<B> &block = *shared.block;
     tile_ = last_shown(block, block.tiles.end - 1);
     if (p.page_size != 0) pages_.begin(p, block, tile_);
 #pragma unroll 1
-    for (int i = 0; i < B::slots - 1; i++) prefetch(begin_ + i * B::KeyTile::bytes, block);
+    for (int i = 0; i < B::stages - 1; i++) prefetch(begin_ + i * B::KeyTile::bytes, block);
   }
 
   /// Waits for the next chunk, prefetches a later one, and returns the address.
   __device__ uint32_t next(BlockState<B> &block) {
     const uint32_t free = current_;
-    current_ = current_ == begin_ + (B::slots - 1) * B::KeyTile::bytes ? begin_ : current_ + B::KeyTile::bytes;
+    current_ = current_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : current_ + B::KeyTile::bytes;
     if (B::staged && staged_) chunks_.deliver(current_);
-    cp_async_wait_group<B::slots - 2>();
+    cp_async_wait_group<B::stages - 2>();
     __syncthreads();  // all threads' copies have arrived, and all have left the chunk before
     prefetch(free, block);
     return current_;
   }
 
   /// The tile that comes next: when all chunks of one have been used, some of the next are on their way.
-  __device__ int tile() const {
-    return tile_;
-  }
+  __device__ int tile() const { return tile_; }
 
  private:
   /// The last tile up to this one that neither a mask nor a bias hides; first - 1 where none is left. By all threads.
@@ -118,7 +116,7 @@ class Ring {
   mma::Chunks<B> chunks_;
   int tile_, chunk_ = 0;  // to be copied next
   bool staged_ = false;
-  uint32_t begin_, current_;  // current_: the slot in use
+  uint32_t begin_, current_;  // current_: the stage in use
   int all_from_;              // every tile from here to the last one that was found is shown
 };
 

@@ -29,7 +29,7 @@ struct OnlineSoftmax {
     const int thread = thread_number();
     unroll<Rows::rows>([&](int r) {
       const float largest = max_over_lanes<4>(top[r]);
-      if (thread % 4 == 0) block.top[B::place(thread / 32)][mma::row_of_tile<B>(thread, r)] = largest;
+      if (thread % 4 == 0) block.top[B::rank(thread / 32)][mma::row_of_tile<B>(thread, r)] = largest;
     });
   }
 

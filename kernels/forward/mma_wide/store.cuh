@@ -20,7 +20,7 @@ class EndOfRows {
   __device__ explicit EndOfRows(uint32_t memory) : memory_(memory) {}
 
   __device__ void put(int warp, int row, float l, float nonfinite) const {
-    st_shared_v2_f32(at(B::place(warp), row), l, nonfinite);
+    st_shared_v2_f32(at(B::rank(warp), row), l, nonfinite);
   }
 
   /// l, and whether any sum is not finite.
@@ -32,7 +32,7 @@ class EndOfRows {
   }
 
  private:
-  __device__ uint32_t at(int place, int row) const { return memory_ + (place * B::rows + row) * int(sizeof(float2)); }
+  __device__ uint32_t at(int rank, int row) const { return memory_ + (rank * B::rows + row) * int(sizeof(float2)); }
 
   uint32_t memory_;
 };
@@ -69,7 +69,7 @@ class StagedRows {
   }
 
  private:
-  /// Columns 8 j .. 8 j + 7 of a row; blocks change places, so that neighbouring rows do not share banks.
+  /// Columns 8 j .. 8 j + 7 of a row; blocks are exchanged, so that neighbouring rows do not share banks.
   __device__ uint32_t block(int row, int j) const {
     return memory_ + (row * columns + (j ^ row % 4) * 8) * int(sizeof(float));
   }
@@ -160,7 +160,7 @@ __device__ inline void store_quads(const Params &p, const BlockState<B> &block, 
       if (second_run) {
         unroll<4>([&](int c) {
           if (c >= columns || !is_finite(sum.x[c])) return;
-          const float special = special_value<B::has_trees>(p, w, row, block.attended(row_in_tile), column + c);
+          const float special = nonfinite_sum<B::has_trees>(p, w, row, block.attended(row_in_tile), column + c);
           sum.x[c] = special == 0 ? sum.x[c] : special;
         });
       }
@@ -188,7 +188,7 @@ __device__ inline bool store(const Params &p, const SharedMemory<B> &shared, con
     if (thread % 4 != 0) return;
     const int row = mma::row_of_tile<B>(thread, r);
     ends.put(warp, row, l, nonfinite);
-    if (B::place(warp) == 0) block.end_of_row[row] = -online.neg_max[r];
+    if (B::rank(warp) == 0) block.end_of_row[row] = -online.neg_max[r];
   });
   __syncthreads();
   const bool needs_fixup = finish_rows<B>(p, block, ends, second_run);

@@ -16,7 +16,7 @@ struct Shape {
   int row_groups;             // that share a block's chunks, with warps_of_rows warps each
   int row_blocks;             // of 16 rows, that a row group has
   int chunk;                  // columns of a tile of keys or values that pass through the ring at once
-  int slots;                  // chunks that the ring has room for
+  int stages;                 // chunks that the ring has room for
   int min_blocks_per_sm = 1;  // that registers must leave room for
 };
 
@@ -40,13 +40,13 @@ constexpr int threads(const Shape &s) {
 
 /// Tiles first, as they need alignment; then the state of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows(s) * (dim + keys) + s.slots * keys * s.chunk) * 2 + rows(s) * (9 + 4 * warps_of_rows + 4) + 160;
+  return (rows(s) * (dim + keys) + s.stages * keys * s.chunk) * 2 + rows(s) * (9 + 4 * warps_of_rows + 4) + 160;
 }
 
 constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
   if (entry != Entry::split && entry != Entry::decode) return {};
   const Shape s = shape(arch, dim, entry);
-  return {rows(s), keys, threads(s), shared_bytes(s, dim), s.min_blocks_per_sm, s.slots};
+  return {rows(s), keys, threads(s), shared_bytes(s, dim), s.min_blocks_per_sm, s.stages};
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
@@ -57,7 +57,7 @@ constexpr const char *unsupported_reason(const Attention &a) {
   return nullptr;
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16, head dimensions up to 576 and values up to 512.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
                                   [](Entry, const Params &p) { return unsupported_tree_reason(p); }, true};

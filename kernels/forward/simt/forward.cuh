@@ -180,7 +180,7 @@ __device__ inline void repair(const Params &p, const WorkTile &w, const Row &row
 #pragma unroll 1
   for (int at = lane; at < p.head_dim_v; at += lanes) {
     if (is_finite(load_element(out.element(at), out.dtype))) continue;
-    const float special = special_value<true>(p, w, row, keys, at);
+    const float special = nonfinite_sum<true>(p, w, row, keys, at);
     if (special != 0) store_element(out.element(at), out.dtype, special + (factor - factor));
   }
 }

@@ -28,8 +28,8 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
   return {rows(dim), keys(dim), threads, shared_bytes(dim)};
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
-/// Everything.
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
+/// Supports every attention.
 inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },

@@ -10,8 +10,8 @@ constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
   return simt::tile(arch, dim, entry);
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
-/// Everything.
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
+/// Supports every attention.
 inline constexpr QuantisedFamily family = {
     {
         tile,

@@ -6,7 +6,7 @@
 //   warp 13: loads       warp 12: products         warps 0 - 3, 4 - 7: softmax     warps 8 - 11: correction
 //   ──────────────       ─────────────────         of tile 0, of tile 1            and results of both
 //   WorkItem, Q ─q_full─> ......................... > ............................ > to all
-//              <─q_empty─ once S is done with Q    .. ............................ .. an item's place is free one later
+//              <─q_empty─ once S is done with Q    .. ............................ .. an item's slot is free one later
 //   K, V by TMA
 //   ─ k_full, v_full ──> S[t] = Q[t] K^T ─ s_full[t] > S[t] to registers, a row
 //   <─ k_empty, v_empty ─ (commits)                  a thread
@@ -68,7 +68,7 @@ struct Block {
   using Out = TensorTile<dim_v>;
 };
 
-/// Tiles of scores, with as many of weights in their place.
+/// Tiles of scores, with as many of weights in the same columns.
 constexpr int tiles_of_scores = 2;
 
 /// The statistics of a row that a softmax warpgroup passes to the correction warps.
@@ -84,10 +84,10 @@ struct State {
   uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], o_full[B::queries];
   uint64_t scales_full[B::queries], scales_empty[B::queries], final_stats_full[B::queries],
       final_stats_empty[B::queries];
-  uint32_t works[most_works];  // the places of work tiles after the block's first one
-  uint32_t tensor_memory;      // its address
-  WorkItem items[2];           // the next one's place is not the last one's, whose results are still written
-  FixupBitmap fixup_bitmap;    // set by the correction warps
+  uint32_t work_indices[max_work_tiles];   // of the work tiles after the block's first one
+  uint32_t tensor_memory;                  // its address
+  WorkItem items[2];                       // the next one's slot is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;                // set by the correction warps
   float scales[B::queries][rows_of_tile];  // a, of each row
   FinalStats final_stats[B::queries][rows_of_tile];
   uint32_t needs[B::queries][rows_of_tile];  // Fixup bits of each row, for the fix-up pass
@@ -233,7 +233,7 @@ __device__ inline float unit(const Params &p) {
 
 /// True of rows whose weights must be exact: their scores are too large for others, or no weight is left, or a sum is
 /// not finite.
-__device__ inline bool is_far(Interval keys, const FinalStats &x) {
+__device__ inline bool needs_exact_weights(Interval keys, const FinalStats &x) {
   return !keys.empty() && (x.l == 0 || !is_finite(x.l) || fabsf(x.neg_max) >= exact_score_threshold);
 }
 

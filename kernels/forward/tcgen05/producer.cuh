@@ -18,16 +18,16 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   __device__ void run() {
 #pragma unroll 1
     for (bool repeats = false;; repeats = true) {
-      uint32_t place = blockIdx.x;
+      uint32_t index = blockIdx.x;
 #pragma unroll 1
-      for (int32_t number = 0; place != no_work; number++) {
-        const bool asks = !repeats && number < most_works;
+      for (int32_t number = 0; index != no_index; number++) {
+        const bool asks = !repeats && number < max_work_tiles;
         if (asks) ask();
-        const uint32_t tile = quotient(place, p_.by_num_splits);
-        const WorkTile w = get_work_tile(p_, p_.schedule.tile_rows, tile, place - tile * p_.schedule.num_splits);
+        const uint32_t tile = quotient(index, p_.by_num_splits);
+        const WorkTile w = get_work_tile(p_, p_.schedule.tile_rows, tile, index - tile * p_.schedule.num_splits);
         if (w.rows > 0 && (!repeats || state_.fixup_bitmap.has(p_, number)))
           this->send(repeats ? WorkPass::detect : WorkPass::main, number, w);
-        place = asks ? answer(number) : number < most_works ? state_.works[number] : no_work;
+        index = asks ? answer(number) : number < max_work_tiles ? state_.work_indices[number] : no_index;
       }
       if (repeats) break;
       this->signal(WorkPass::drain);
@@ -38,9 +38,9 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   }
 
  private:
-  static constexpr uint32_t no_work = ~0u;
+  static constexpr uint32_t no_index = ~0u;
 
-  /// Asks for the place of another work tile, whose block has not begun, so that all end together. Those are looked up
+  /// Asks for the index of another work tile, whose block has not begun, so that all end together. Those are looked up
   /// when they are processed again. A block that has no room to remember more leaves the rest to others.
   __device__ void ask() const {
     if (this->is_leader()) clusterlaunchcontrol_try_cancel(&state_.response, &state_.answered);
@@ -48,11 +48,11 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   }
   __device__ uint32_t answer(int32_t number) {
     answers_.wait(state_.answered, 0);
-    const uint32_t place = clusterlaunchcontrol_query_cancel(&state_.response, no_work);
-    if (this->is_leader()) state_.works[number] = place;
+    const uint32_t index = clusterlaunchcontrol_query_cancel(&state_.response, no_index);
+    if (this->is_leader()) state_.work_indices[number] = index;
     fence_proxy_async();
     __syncwarp();
-    return place;
+    return index;
   }
 
   __device__ static int lane() { return tcgen05::lane(); }

@@ -27,7 +27,7 @@ struct OnlineSoftmax {
 
   /// m' = max(m, top), l = l a, if the row has moved by more than rescale_threshold. a: the factor for O. top: NaN
   /// if a score is.
-  __device__ __forceinline__ float raise_maximum(float top, bool exact) {
+  __device__ __forceinline__ float update_row_max(float top, bool exact) {
     if (exponent(top, c, row.neg_max, exact) <= rescale_limit<B>) return 1;
     const float unit = exact ? c : 1, before = row.neg_max, t = top * (exact ? 1 : c);
     // Polynomials do not tell NaN from scores far below an infinite m: the row's sum becomes NaN, which the fix-up pass
@@ -45,7 +45,7 @@ struct OnlineSoftmax {
 
   __device__ bool has_reference() const { return row.neg_max != FLT_MAX; }
 
-  /// raise_maximum by the row's sum: m' = m + log2 l where l exceeds the limit.
+  /// update_row_max by the row's sum: m' = m + log2 l where l exceeds the limit.
   __device__ __forceinline__ float rescale_by_sum() {
     if (!(row.l > most_of_sum) || !is_finite(row.l)) return 1;
     const float before = row.neg_max;
@@ -177,18 +177,18 @@ class Softmax {
     const Interval keys = keys_of_row<B>(p_, item.work, row);
     const ScoreMod<B> changes(p_, item.work, row);
     OnlineSoftmax<B> softmax = {in_register_of_warp(unit<B>(p_) * log2_e)};
-    const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && far_;
+    const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && needs_exact_;
     // Tiles all of whose keys all rows of the warp attend.
     const Interval whole = {in_register_of_warp((max_over_warp(keys.low) + B::keys - 1) / B::keys),
                             in_register_of_warp(is_fixup ? 0 : min_over_warp(keys.high) / B::keys)};
     const KeyBlockRange tiles = item.tiles;
-    bool settled = false;  // all rows of the warp have a reference
+    bool max_initialized = false;  // all rows of the warp have a reference
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
       const int iteration = tiles.end - 1 - tile;
       const Interval columns = {keys.low - first, keys.high - first};
-      if (settled && whole.holds(tile)) {
+      if (max_initialized && whole.holds(tile)) {
         step<true, false>(softmax, changes, first, iteration, columns, false);
         continue;
       }
@@ -196,9 +196,9 @@ class Softmax {
         step<true, true>(softmax, changes, first, iteration, columns, false);
       else
         step<false, true>(softmax, changes, first, iteration, columns, exact);
-      if constexpr (follows_sums) settled = __all_sync(~0u, softmax.has_reference());
+      if constexpr (follows_sums) max_initialized = __all_sync(~0u, softmax.has_reference());
     }
-    far_ = is_far(keys, softmax.row);
+    needs_exact_ = needs_exact_weights(keys, softmax.row);
     phases_.wait(state_.final_stats_empty[t_], final_stats);
     state_.final_stats[t_][threadIdx.x % rows_of_tile] = softmax.row;
     arrive_as_warp(state_.final_stats_full[t_]);
@@ -239,7 +239,7 @@ class Softmax {
       a = softmax.rescale_by_sum();
       if constexpr (B::shape.ex2_emu_freq != 0) softmax.check_range(largest_of_polynomials(x));
     } else {
-      a = softmax.raise_maximum(top, exact);
+      a = softmax.update_row_max(top, exact);
     }
     if (iteration > 0) {
       phases_.wait(barrier(state_.scales_empty), scales);
@@ -291,8 +291,8 @@ class Softmax {
   State<B> &state_;
   int t_;
   uint32_t barriers_, scale_, scores_;                  // addresses; of scores in tensor memory, this warp's lanes
-  Phases phases_ = {1u << scales | 1u << final_stats};  // whose places are free at first
-  bool far_ = false;                                    // the row in the detect pass, before a fix-up pass
+  Phases phases_ = {1u << scales | 1u << final_stats};  // whose slots are free at first
+  bool needs_exact_ = false;                            // the row in the detect pass, before a fix-up pass
 };
 
 }  // namespace fa::kernels::tcgen05

@@ -65,7 +65,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const WorkItem &item,
     if (writes) store_columns<typename B::Element>(p, to, column, x);
   }
   if (!is_fixup) {
-    const bool far_row = is_far(keys, final);
+    const bool far_row = needs_exact_weights(keys, final);
     const bool special = zero != 0 && !keys.empty() && (far_row || is_finite(final.l));
     return exists ? (far_row ? exact_weights : 0) | (special ? finite_values : 0) : 0;
   }

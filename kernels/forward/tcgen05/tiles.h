@@ -17,8 +17,7 @@ struct Shape {
   int ex2_emu_freq;  // one exponential in this many is a polynomial; 0: none
 };
 
-/// The standard tiles: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
-/// on hardware.
+/// The tiles of each head dimension: the winners of scripts/gpu-session.sh tune, once it has run. Not yet tuned.
 constexpr Winner winners[] = {
     {64, Preset::standard},   //
     {96, Preset::standard},   //
@@ -81,7 +80,7 @@ constexpr int columns_of_values(int dim, Entry entry) {
 }
 
 /// Work tiles that a block takes over from others of its grid, at most: it keeps their numbers.
-constexpr int most_works = 255;
+constexpr int max_work_tiles = 255;
 
 /// Tiles first; then barriers, the roles' messages to each other, and the numbers of work tiles.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
@@ -99,12 +98,12 @@ constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
           .shared_bytes = shared_bytes(s, dim, columns_of_values(dim, entry)),
           .stages = s.stages,
           .tensor_columns = tensor_columns,
-          .cuts = true,
+          .splits_and_packs = true,
           .persistent = true,
           .box_queries = rows_of_tile,
           .box_keys = s.keys,
           .box_columns = dim % 64 == 0 ? 64 : 32,
-          .gathers = true,
+          .paged_gather = true,
           .partial_boxes = true};
 }
 
@@ -113,7 +112,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   return unsupported_rows_reason(entry, p);
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16; decode, and scores with a bias or a mask, are for others.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_types_reason,
                                   unsupported_call_reason, false};

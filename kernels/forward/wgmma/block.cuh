@@ -3,16 +3,16 @@
 // clang-format off
 //   producer warp                                   consumer warpgroups, 64 rows of queries each (shares_rows: the same)
 //   ─────────────                                   ────────────────────────────────────────────
-//   finds the block's work tiles (next_work)
+//   finds the block's work tiles (next_index)
 //   WorkItem, Q by TMA ───── q_full ──────────────> keys of each row; Q is read until its last product with keys
-//                      <──── q_empty ─────────────  every warp; an item's place is free one item later
+//                      <──── q_empty ─────────────  every warp; an item's slot is free one item later
 //   K of block n - 1, V of block n, ...
 //   by TMA ───────────────── k_full, v_full[stage] > S = Q K^T, O = O + P V
 //          <──────────────── k_empty, v_empty ────  a thread a warpgroup, once its products are over
 //
 //   Named barriers (enum Barrier):
 //   warp_scheduler_barrier + i   warpgroup i may issue its products, while the others compute their softmax
-//   everyone                     all warpgroups see the values that threads have cleared
+//   all_consumers                all warpgroups see the values that threads have cleared
 //   fixup_bitmap                 the main pass is over, and the bitmap of work tiles to fix up is complete (WorkPass)
 //   partners + i                 warps i of warpgroups that share their rows have left their messages (Partner)
 // clang-format on
@@ -73,9 +73,9 @@ struct Block {
 template <class B>
 struct State {
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  WorkItem items[2];               // the next one's place is not the last one's, whose results are still written
-  FixupBitmap fixup_bitmap;        // set by the warpgroups
-  uint32_t works[most_works + 1];  // by tickets: the places of work tiles after the block's first, by the producer
+  WorkItem items[2];         // the next one's slot is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;  // set by the warpgroups
+  uint32_t work_indices[max_work_tiles + 1];  // by tickets: of the work tiles after the block's first, by the producer
 };
 
 template <class B>
@@ -121,7 +121,7 @@ struct SharedMemory {
 };
 
 /// Named barriers; 0 is __syncthreads.
-enum Barrier : int { everyone = 1, fixup_bitmap = 2, warp_scheduler_barrier = 3, partners = 5 };
+enum Barrier : int { all_consumers = 1, fixup_bitmap = 2, warp_scheduler_barrier = 3, partners = 5 };
 
 /// The rows of a work tile, fewer than a tile's where packed heads do not fill it; and those of a row group.
 template <class B>

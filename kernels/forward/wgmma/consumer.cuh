@@ -67,7 +67,7 @@ class Consumer {
     return state_.fixup_bitmap.any();
   }
 
-  __device__ static void wait_for_everyone() { bar_sync(everyone, 128 * B::consumers); }
+  __device__ static void sync_consumers() { bar_sync(all_consumers, 128 * B::consumers); }
 
   __device__ void release_queries() const {
     __syncwarp();
@@ -253,14 +253,14 @@ class Consumer {
   /// be another sequence's, or unused memory, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
-    if (B::values_in_keys) wait_for_everyone();  // who still multiplies the keys
+    if (B::values_in_keys) sync_consumers();  // who still multiplies the keys
     const uint32_t values = wait_for_values().address();
     constexpr int chunks = B::dim_v / 8;
 #pragma unroll 1
     for (int i = keys * chunks + group_ * 128 + threadIdx.x % 128; i < B::keys * chunks; i += 128 * B::consumers)
       st_shared_v4_b32(values + B::ValueTile::offset(i / chunks, i % chunks), {});
     fence_proxy_async();
-    wait_for_everyone();
+    sync_consumers();
   }
 
   /// The fix-up pass: attend_tiles without overlap of steps; values that are not finite count as 0, and weights of rows
@@ -283,11 +283,11 @@ class Consumer {
       if (online_softmax<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s, partner_);
       const auto values = wait_for_values();
-      if (B::values_in_keys) wait_for_everyone();
+      if (B::values_in_keys) sync_consumers();
       clear_nonfinite(values.address(), B::ValueTile::bytes, infinities<B::dtype>, threadIdx.x - 128,
                       128 * B::consumers);
       fence_proxy_async();
-      wait_for_everyone();
+      sync_consumers();
       fence_products<B>(pass.out, pass.weights);
       multiply_values<B>(pass.out, pass.weights, values);
       wgmma_wait_group<0>();

@@ -21,9 +21,9 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
     for (;;) {
       int32_t number = 0;
 #pragma unroll 1
-      for (uint32_t place = blockIdx.x; place < p_.schedule.blocks; place = next_work(place, ++number)) {
-        const uint32_t tile = quotient(place, p_.by_num_splits);
-        const WorkTile w = get_work_tile(p_, rows_of_work<B>(p_), tile, place - tile * p_.schedule.num_splits);
+      for (uint32_t index = blockIdx.x; index < p_.schedule.blocks; index = next_index(index, ++number)) {
+        const uint32_t tile = quotient(index, p_.by_num_splits);
+        const WorkTile w = get_work_tile(p_, rows_of_work<B>(p_), tile, index - tile * p_.schedule.num_splits);
         if (w.rows > 0 && (!repeats() || state_.fixup_bitmap.has(p_, number)))
           this->send(repeats() ? WorkPass::detect : WorkPass::main, number, w);
       }
@@ -36,24 +36,25 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
 
  private:
   static constexpr uint32_t second_round = 1u << 30;  // in items_: registers are few
-  static constexpr uint32_t no_work = ~0u;
+  static constexpr uint32_t no_index = ~0u;
 
   /// Processes again the work tiles whose bit is set in the fix-up bitmap.
   __device__ bool repeats() const { return items_ >= second_round; }
 
-  /// The place of the block's next work tile, which is its number `number`: a stride after the last one; or, by
+  /// The index of the block's next work tile, which is its number `number`: a stride after the last one; or, by
   /// tickets, the first that no block has taken, so that all end together. Those are looked up when they are processed
   /// again. A block that has no room for more leaves the rest to others.
-  __device__ uint32_t next_work(uint32_t place, int32_t number) const {
-    if (tickets_ == nullptr) return place + gridDim.x;
+  __device__ uint32_t next_index(uint32_t index, int32_t number) const {
+    if (tickets_ == nullptr) return index + gridDim.x;
     if (!repeats()) {
-      if (lane() == 0) state_.works[number] = number < most_works ? gridDim.x + atomicAdd(tickets_, 1) : no_work;
+      if (lane() == 0)
+        state_.work_indices[number] = number < max_work_tiles ? gridDim.x + atomicAdd(tickets_, 1) : no_index;
       __syncwarp();
     }
-    return state_.works[number];
+    return state_.work_indices[number];
   }
 
-  /// Waits until every consumer has come to the pause.
+  /// Waits until every consumer has finished the main pass.
   __device__ bool any_fixup() const {
     bar_sync(fixup_bitmap, 32 + 128 * B::consumers);
     return state_.fixup_bitmap.any();
@@ -75,7 +76,7 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
     });
   }
 
-  uint32_t *tickets_;  // that blocks have drawn; or nullptr
+  uint32_t *tickets_;  // the number that blocks have taken; or nullptr
 };
 
 }  // namespace fa::kernels::wgmma

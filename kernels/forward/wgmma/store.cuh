@@ -108,9 +108,9 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Work
       float zero = 0;
       o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
       const bool nonfinite = sum_over_lanes<4>(partner.sum(zero)) != 0;
-      const bool is_far = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
-      const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
-      rows->fixups[r] = exists ? (is_far ? exact_weights : 0) | (special ? finite_values : 0) : 0;
+      const bool needs_exact = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
+      const bool special = nonfinite && !keys.empty() && (needs_exact || is_finite(l));
+      rows->fixups[r] = exists ? (needs_exact ? exact_weights : 0) | (special ? finite_values : 0) : 0;
     }
     const bool writes = exists && item.pass != WorkPass::detect && (!is_fixup || rows->fixups[r] != 0);
     if (!__any_sync(~0u, writes)) return;

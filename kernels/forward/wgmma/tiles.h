@@ -13,13 +13,12 @@ struct Shape {
   int keys;                                    // of a tile
   int stages;                                  // tiles of keys, and as many of values, that shared memory has room for
   int producer_registers, consumer_registers;  // of a thread: 64 K in all
-  bool pingpong = true;      // consumers begin their products in turns: the warp scheduler barrier of FlashAttention-3
-  bool shares_rows = false;  // each consumer has half of a tile's keys and half of the columns of out (partner.cuh)
+  bool pingpong = true;         // consumers alternate their products: the warp scheduler barrier of FlashAttention-3
+  bool shares_rows = false;     // each consumer has half of a tile's keys and half of the columns of out (partner.cuh)
   bool values_in_keys = false;  // the first columns of keys are the values: latent attention
 };
 
-/// The standard tiles: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
-/// on hardware.
+/// The tiles of each head dimension: the winners of scripts/gpu-session.sh tune, once it has run. Not yet tuned.
 constexpr Winner winners[] = {
     {64, Preset::standard},   //
     {96, Preset::standard},   //
@@ -96,7 +95,7 @@ constexpr bool producer_has_registers(int dim) {
 }
 
 /// Work tiles that a block takes by tickets, at most: it keeps their numbers.
-constexpr int most_works = 255;
+constexpr int max_work_tiles = 255;
 
 /// Tiles first; then the warpgroups' messages to each other; then barriers, and the numbers of work tiles.
 constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
@@ -119,13 +118,13 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .threads = threads(s),
           .shared_bytes = shared_bytes(s, dim, columns_of_values(dim, entry)),
           .stages = s.stages,
-          .cuts = true,
+          .splits_and_packs = true,
           .persistent = true,
           .box_queries = rows_of_warpgroup,
           .box_keys = s.keys,
           .box_out = boxes_of_out(dim) ? rows_of_warp : 0,
           .box_columns = dim % 64 == 0 ? 64 : 32,
-          .gathers = producer_has_registers(dim),
+          .paged_gather = producer_has_registers(dim),
           .partial_boxes = producer_has_registers(dim),
           .alibi = dim <= max_alibi_dim,
           .values_in_keys = s.values_in_keys};
@@ -142,7 +141,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   return unsupported_rows_reason(entry, p);
 }
 
-#ifndef __CUDACC_RTC__  // which would put it on the device
+#ifndef __CUDACC_RTC__  // NVRTC would put it on the device
 /// f16 and bf16; decode, and scores with a bias or a mask, are for others.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
                                   unsupported_call_reason, false};

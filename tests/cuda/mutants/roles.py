@@ -53,10 +53,10 @@ CODES = [
 ]
 
 ROLES = [
-    role("place_of_a_block", "forward/tcgen05/producer.cuh", "    if (this->is_leader()) state_.works[number] = place;\n", "", r"unwritten-memory|" + ANY, "WithoutNumbers"),
+    role("place_of_a_block", "forward/tcgen05/producer.cuh", "    if (this->is_leader()) state_.work_indices[number] = index;\n", "", r"unwritten-memory|" + ANY, "WithoutNumbers"),
     role("wait_for_an_answer", "forward/tcgen05/producer.cuh", "    answers_.wait(state_.answered, 0);\n", "", ANY),
-    role("fence_of_an_answer", "forward/tcgen05/producer.cuh", "    fence_proxy_async();\n    __syncwarp();\n    return place;", "    __syncwarp();\n    return place;", r"reader-fence|proxy-fence|race", formal=True),
-    role("work_of_a_block_that_is_taken_over", "forward/tcgen05/producer.cuh", "quotient(place, p_.by_num_splits)", "quotient(blockIdx.x, p_.by_num_splits)", WRONG),
+    role("fence_of_an_answer", "forward/tcgen05/producer.cuh", "    fence_proxy_async();\n    __syncwarp();\n    return index;", "    __syncwarp();\n    return index;", r"reader-fence|proxy-fence|race", formal=True),
+    role("work_of_a_block_that_is_taken_over", "forward/tcgen05/producer.cuh", "quotient(index, p_.by_num_splits)", "quotient(blockIdx.x, p_.by_num_splits)", WRONG),
     role("correction_behind_its_arrival", "forward/tcgen05/correction.cuh",
          "        if (iteration > 0) scale(t);\n        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n",
          "        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n        if (iteration > 0) scale(t);\n", ANY),
@@ -116,8 +116,8 @@ ROLES = [
     role("scale_of_another_row", "forward/tcgen05/softmax.cuh", "st_shared_f32(scale_, a)",
          "st_shared_f32(scale_, __int_as_float(max_over_warp(__float_as_int(a))))", WRONG, "OfTwoTiles"),
     extreme("sums_of_inexact_rows", "forward/tcgen05/softmax.cuh", "row.l *= invalid ? nan_value() : a;", "row.l *= a;", "OneScoreOfZeroAboveAllOthers"),
-    extreme("exact_rows_as_others", "forward/tcgen05/softmax.cuh", "exact = is_fixup && far_;", "exact = false;", "TiesShareEvenly"),
-    extreme("far_rows_forgotten", "forward/tcgen05/softmax.cuh", "    far_ = is_far(keys, softmax.row);\n", "", "TiesShareEvenly"),
+    extreme("exact_rows_as_others", "forward/tcgen05/softmax.cuh", "exact = is_fixup && needs_exact_;", "exact = false;", "TiesShareEvenly"),
+    extreme("far_rows_forgotten", "forward/tcgen05/softmax.cuh", "    needs_exact_ = needs_exact_weights(keys, softmax.row);\n", "", "TiesShareEvenly"),
     extreme("unit_of_exact_rows", "forward/tcgen05/store.cuh", "exact ? unit<B>(p) : ln_2", "ln_2", "OneKeyAboveAllOthers", r"difference between s\.lse"),
     role("fence_before_corrected_sums", "forward/tcgen05/correction.cuh",
          "        tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),

@@ -20,7 +20,7 @@ def any_order(name, file, old, new, expected=WRONG, dim="64"):
 
 WARPGROUP_GRADIENTS = [
     in_turns("clean_gradients_of_warpgroups", "", "", "", ""),
-    in_turns("barrier_of_ds", "consumer.cuh", "    wait_for_everyone();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
+    in_turns("barrier_of_ds", "consumer.cuh", "    sync_consumers();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
     in_turns("fence_of_ds", "consumer.cuh", "ds.columns[k].block[0].word); });\n    fence_proxy_async();", "ds.columns[k].block[0].word); });", r"error \(proxy-fence\)"),
     in_turns("ds_of_this_step", "consumer.cuh", "ds_ + (n_ + 1) % 2", "ds_ + n_ % 2", UNREAD),
     in_turns("room_for_dq", "consumer.cuh", "    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);\n", "", RACE + "|" + STALE),
