@@ -78,7 +78,7 @@ CUDA = [
         r"^quantised\.f16\.sm_80",
     ),
     emulated("few_rows_of_the_last_kernel", "src/cuda/forward_plan.cpp", " && takes_few;", ";", r"^quantised\.f16\.sm_80"),
-    emulated("values_of_another_type", "src/cuda/cuda.cpp", "attention.v_dtype != attention.kv_dtype", "false", "^cuda_devices"),
+    emulated("values_of_another_type", "src/cuda/reasons.cpp", "attention.v_dtype != attention.kv_dtype", "false", "^cuda_devices"),
     emulated("aligned_values", "kernels/forward/mma/tiles.h", "!is_aligned(p.v, p.head_dim_v, 2) ||", "", "^cuda_plan"),
     emulated(
         "two_splits_at_least",
