@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import backward, backward_peers, images, model, peers
+from . import backward, backward_peers, backward_roles, images, model, peers
 from .analysis import analyse
 from .goals import Verdict, at_least, at_most
 from .rates import GPUS
@@ -75,11 +75,15 @@ class Kernel:
         return min(sum(one.a_score for one in passes) for passes in self.ways.values())
 
 
+def path_of(build: Path, arch: str, dtype: str, dim: int) -> Path:
+    return build / "kernels" / f"sm_{arch}.backward_mma.{dtype}.{dim}.fatbin"
+
+
 def kernel(
     board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile], compiler: str
 ) -> Kernel:
     arch, dtype = BOARDS[board]
-    image = images.Image.of(build / "kernels" / f"sm_{arch}.backward_mma.{dtype}.{dim}.fatbin")
+    image = images.Image.of(path_of(build, arch, dtype, dim))
     assert image is not None
     passes = []
     for function in images.functions(image.path, tools):
@@ -109,6 +113,15 @@ def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
                    *(f"{asked.units[unit]:.0f}" for unit in UNITS), f"{asked.cycles:.0f}", asked.limit,
                    f"{100 * asked.of_peak(GPUS[of.board]):.0f} %", str(one.function.registers), str(one.spills),
                    str(asked.blocks)]  # fmt: skip
+
+
+def step_rows(steps: list[backward_roles.Step]) -> Iterator[list[str]]:
+    for step in steps:
+        turn = step.turn()
+        issued = ", ".join(f"{role.name} {len(role.turn)}" for role in step.roles)
+        yield [f"sm_{step.image.arch} {step.image.family} hd{step.image.dim}, {step.loop}", f"{step.tile.keys} x {step.tile.rows}",
+               issued, f"{step.a_score:.1f}", *(f"{turn.units.get(unit, 0):.0f}" for unit in (*UNITS, "TMEM")), f"{turn.cycles:.0f}",
+               turn.limit, f"{100 * step.ideal / turn.cycles:.0f} %", str(step.function.registers), str(step.spills)]  # fmt: skip
 
 
 def anchors(dim: int) -> tuple[backward.Call, backward.Call]:
@@ -180,9 +193,15 @@ def goal_rows(kernels: list[Kernel], tools: Path, tiles: dict[tuple[str, int, in
 
 def text(build: Path, tools: Path, compiler: str) -> str:
     tiles = images.tiles(compiler)
-    kernels = [kernel(board, build, dim, tools, tiles, compiler) for board in BOARDS for dim in DIMS]
+    boards = [board for board, (arch, dtype) in BOARDS.items() if path_of(build, arch, dtype, DIMS[0]).exists()]
+    kernels = [kernel(board, build, dim, tools, tiles, compiler) for board in boards for dim in DIMS]
+    steps = backward_roles.steps(build, tools, tiles)
+    if not kernels and not steps:
+        raise SystemExit(f"{build}: got no image of backward_mma, backward_wgmma or backward_tcgen05, expected a build with FA_KERNELS=embed")
     head = ["kernel", "owned x walked", "issued, by way", "tensor / ideal", "a score", *UNITS, "turn", "limit", "of the peak",
             "registers", "spills", "blocks an SM"]  # fmt: skip
+    of_roles = ["kernel", "owned x walked", "issued", "a score", *UNITS, "TMEM", "step", "limit", "at most of the peak", "registers",
+                "spills"]  # fmt: skip
     return "\n".join([
         "## The backward pass\n\nBy [its model](kernel-model.md#the-backward-pass), **not yet measured on hardware**. A step without masks;"
         " cycles of a\nsub-core for a turn of all its warps:\n",
@@ -191,4 +210,7 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         " order by the\nsame model, where it is at hand:\n",
         predicted(["GPU", "call", *WAYS, "FlashAttention-2's"], list(call_rows(kernels))),
         table(["figure", "goal", "worst", "met by", "verdict"], list(goal_rows(kernels, tools, tiles))),
+        "Kernels whose warps have roles: a step without masks, instructions of a warp by role, and the part of the peak that these units"
+        " leave\nat most, as the waits of roles for one another are left out:\n",
+        predicted(of_roles, list(step_rows(steps))),
     ])  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
-from kernel_report import backward, backward_peers, backward_report, in_turns, model, peers  # noqa: E402
+from kernel_report import backward, backward_peers, backward_report, backward_roles, in_turns, model, peers  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 from kernel_report.sass import Function, Instruction  # noqa: E402
@@ -102,6 +102,53 @@ class Ways(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "got 12 HMMA around its loop .* expected 6"):
             backward.turn(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
         self.assertIsNone(backward.turn(IMAGE, self.looped([("FMUL", "")], {}), self.tile))
+
+
+class Roles(unittest.TestCase):
+    """Loops that a block chooses once, of plain steps, of ALiBi and of a softcap."""
+
+    warpgroups = Image(Path("sm_90a.backward_wgmma.bf16.64.fatbin"), 90, backward_roles.WGMMA, "bf16", 64, "a")
+    tensor_memory = Image(Path("sm_100a.backward_tcgen05.bf16.64.fatbin"), 100, backward_roles.TCGEN05, "bf16", 64, "a")
+    tile = Tile(128, 128, 384, 200 << 10, 2)
+
+    def loops(self, *bodies: list[tuple[str, str]]) -> Function:
+        lines: list[tuple[str, str]] = [("NOP", "")]
+        labels = {}
+        for n, body in enumerate(bodies):
+            labels[f"loop{n}"] = len(lines)
+            lines += [("NOP", ""), *body, ("BRA", f"P0 loop{n}")]
+        return function(backward.ALL, [*lines, ("EXIT", "")], labels)
+
+    def test_warpgroups(self) -> None:
+        """A step has 32 products of a warpgroup, and 64 scores of a lane."""
+        products, weights = [("HGMMA.64x64x16.F32.BF16", "")] * 32, [("MUFU.EX2", "")] * 64
+        capped = [*products, *weights * 2, *[("MUFU.RCP", "")] * 64]
+        distances = [*products, *weights, *[("FFMA", "")] * 9]
+        of = self.loops(distances, capped, [*products, *weights])
+        found = backward_roles.of_warpgroups(self.warpgroups, of, self.tile)
+        self.assertEqual([(step.loop, len(step.roles[0].turn)) for step in found], [("plain", 98), ("ALiBi", 107), ("softcap", 226)])
+        turn = found[0].turn()
+        self.assertEqual((turn.units["tensor"], turn.units["MUFU"]), (2 * 32 * 64 * RATES[90].wgmma, 2 * 64 * RATES[90].mufu))
+        self.assertEqual(found[0].ideal, 2560)
+        self.assertEqual((found[2].a_score, found[2].spills), (226 / 64, 0))
+        with self.assertRaisesRegex(SystemExit, "got 1 loops of scores"):
+            backward_roles.of_warpgroups(self.warpgroups, self.loops(capped), self.tile)
+
+    def test_tensor_memory(self) -> None:
+        """Two chunks of a thread's queries; a softcap has two passes over them."""
+        waits = [("SYNCS", "")] * 5
+        weights = [("LDTM.x32", "")] * 4 + [("MUFU.EX2", "")] * 64 + [("STTM.x16", "")] * 4
+        again = [("MUFU.RCP", "")] * 64 + [("I2FP", "")] * 64 + [("LDTM.x32", "")] * 2 + [("MUFU.EX2", "")] * 64 + [("STTM.x16", "")] * 4
+        products = [*[("UTCHMMA", "")] * 32, *waits]
+        added = [*[("LDTM.x32", "")] * 2, *[("UBLKRED", "")] * 2]
+        plain = [*waits, *weights]
+        of = self.loops(products, added, plain, [*plain, ("FFMA", "")], [*plain, *again])
+        found = backward_roles.of_tensor_memory(self.tensor_memory, of, self.tile)
+        self.assertEqual([step.loop for step in found], ["plain", "ALiBi", "softcap"])
+        self.assertEqual([len(role.turn) for role in found[0].roles], [79, 39, 6])
+        self.assertEqual(len(found[2].roles[0].turn), 79 + len(again))
+        units = found[0].turn().units
+        self.assertEqual((units["TMEM"], units["tensor"]), (2 * (4 * 32 + 4 * 16) + 2 * 32, 1280))
 
 
 class Calls(unittest.TestCase):
