@@ -48,7 +48,7 @@ class AppendInstance {
   int64_t entries_ = 0, longest_ = 0;
 };
 
-/// What a call has to write, from its structures alone: fa.h's definition, element by element.
+/// The elements that a call has to write, from its structures alone, by fa.h's definition.
 class ExpectedAppend {
  public:
   /// An element that is written.

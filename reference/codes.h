@@ -44,7 +44,7 @@ inline int64_t row_bytes(fa_dtype dtype, int64_t n) {
   return line ? n / line->elements * line->bytes : n * dtype_bytes(dtype);
 }
 
-/// The number that a byte is: a sign, exponent bits, fraction bits, with subnormal numbers. What is special differs.
+/// The number that a byte is: a sign, exponent bits, fraction bits, with subnormal numbers. Special values differ.
 inline double small_float(uint8_t byte, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1, ones = 1 << fraction_bits;
   const int exponent = (byte & 0x7f) >> fraction_bits, fraction = byte & (ones - 1);

@@ -35,7 +35,7 @@ class AppendCall {
   /// The bytes of new rows, read and written, with their scales.
   double bytes() const;
 
-  /// What the call writes into files.
+  /// A tensor that the call writes into a file.
   struct Output {
     const char *name;  // "k_cache"
     const std::string &path;

@@ -60,7 +60,7 @@ class Roofline {
   static double rate(const Measurement &m) { return m.flops / median(m.seconds) * 1e-9; }
   double peak(const Measurement &m) const { return median(ceiling_of(m.kernel, run_.ceilings)->rates); }
 
-  /// What the machine allows a case: GFLOP/s.
+  /// The bound of the machine on a case, in GFLOP/s.
   double bound(const Measurement &m) const { return std::min(peak(m), bandwidth_ * intensity(m)); }
 
   void set_axes() {

@@ -43,7 +43,7 @@ Command draw_command() {
       "query attends the key. With a bias, ALiBi slopes or sinks, squares are shaded and numbered by their weights in "
       "percent, of equal scores before them, and a column shows the weight of the sink.\n"
       "\n"
-      "The picture shows results of the library, not a formula of its own: fa calls it with zeros for the queries and "
+      "The picture shows results of the library, not of a second formula: fa calls it with zeros for the queries and "
       "keys, and with values from which each weight can be read. So it also shows whether options mean the mask that "
       "you have in mind.\n"
       "\n"

@@ -182,7 +182,7 @@ class GlobalMemory {
   uint32_t warps_per_cta_ = 1;
   ClusterKnowledge known_;
   std::unordered_map<uint32_t, Fences> fences_;       // by block
-  bool dependent_ = false;                            // it may run beside the launches before
+  bool dependent_ = false;                            // it may run together with the launches before
   std::vector<bool> waited_;                          // by agent, of a dependent
   std::vector<std::pair<uint32_t, uint32_t>> waits_;  // agents, and their clocks then
   std::unordered_map<uint32_t, ClusterClocks> maps_;  // changes of tensor maps that a block sees

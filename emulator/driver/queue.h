@@ -118,7 +118,7 @@ class Queue {
   uint64_t seen_progress_ = 0;
   Operation::Clock::time_point progressed_, asked_;
   uint64_t alone_as_of_ = 0;          // progress since which no thread of the program can do anything
-  check::StreamClock host_;           // what the program's threads know to be done
+  check::StreamClock host_;           // of the operations that the program's threads know to be done
   check::StreamClock begun_, ended_;  // the newest of each timeline
   uint64_t moments_ = 0;              // of handing over and beginning
   check::StreamRaces races_;

@@ -166,7 +166,7 @@ def included(match):
 
 
 def inlined(folder):
-    """A function of a match of IMAGE on a page of this folder: the picture, without colors of its own."""
+    """A function of a match of IMAGE on a page of this folder: the picture, without colors."""
 
     def picture(match):
         path = ROOT / folder / match[1]

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Dim one = exactly(1, "unused dimension");
 
-/// Reads the tensors one after another. What a rule needs of the call is there once the tensors before it are read.
+/// Reads the tensors one after another: a rule needs no more of the call than the tensors before it have given.
 class Reader {
  public:
   Reader(const Attention &attention, const fa_append_args &args, Purpose purpose, AppendCall *call)
@@ -112,7 +112,7 @@ class Reader {
     return any("queries");
   }
 
-  /// What follows from a tensor whose shape is legal.
+  /// The members of the call that follow from a tensor whose shape is legal.
   bool derive(ShapeRule shape) {
     if (shape == ShapeRule::new_keys) {
       call_.batch = args_.cu_seqlens_new ? args_.num_seqs : args_.k.shape[0];

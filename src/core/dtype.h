@@ -55,7 +55,7 @@ struct Unit {
   return n / unit.elements * unit.bytes;
 }
 
-/// What the address of a tensor is a multiple of: an element's bytes, and in blocks those of the scale.
+/// The alignment of a tensor's address: an element's bytes, and in blocks those of the scale.
 constexpr int64_t alignment_of(fa_dtype dtype) {
   const Unit unit = unit_of(dtype);
   return unit.elements == 1 ? unit.bytes : unit.bytes % 2 == 0 ? 2 : 1;

@@ -1,4 +1,4 @@
-// What the arrays and indices of fa_append hold, checked before anything is written.
+// The contents of the arrays and indices of fa_append, checked before anything is written.
 #include "core/status.h"
 #include "cpu/append.h"
 #include "cpu/contents.h"

@@ -35,7 +35,7 @@ struct Factors : CacheRows {
   bool per_key(int64_t dim) const { return data == nullptr || channels == dim; }
 };
 
-/// What the codes of quantised rows are worth: (code - zero) * scale. Absent ones are 0 and 1.
+/// The scales and zeros of quantised rows: a number is (code - zero) * scale. Absent ones are 0 and 1.
 struct RowFactors {
   Factors scale, zero;
 };

@@ -1,5 +1,5 @@
-// What the arrays of a call must hold, whatever its operation: checks that name the array, the entry and the
-// expectation.
+// The contents that the arrays of a call may have, whatever its operation: checks that name the array, the entry and
+// the expectation.
 #pragma once
 
 #include <fa.h>

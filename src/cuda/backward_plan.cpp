@@ -135,7 +135,7 @@ Count query_tiles(const BackwardCall &c, int64_t rows) {
   return tiles_of(packed, c.batch, c.rows_q, c.max_seqlen_q, rows).count * c.heads_q * (packed ? 1 : c.batch);
 }
 
-/// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes of its own, so that
+/// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes for it alone, so that
 /// all parts and workspaces stay aligned.
 constexpr int64_t ints_of_tickets = 256 / sizeof(int32_t);
 

@@ -131,7 +131,7 @@ TEST(RunQuantised, NumbersAsValues) {
   call.expect_right();
 }
 
-/// The second part of keys, of a type of its own.
+/// The second part of keys, of a separate type.
 TEST(RunQuantised, KeysInTwoParts) {
   constexpr int64_t rope = 16;
   Quantised call;

@@ -71,7 +71,7 @@ def _fake(q: Any, k: Any, v: Any, sinks: Any, *tensors: Any, **keywords: Any) ->
 
 
 def _whole(x: Any) -> Any:
-    """x in memory of its own, as an operator returns it."""
+    """x in separate memory, as an operator returns it."""
     return x.contiguous() if x.untyped_storage().nbytes() == x.nbytes else x.clone(memory_format=torch.contiguous_format)
 
 
