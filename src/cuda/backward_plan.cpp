@@ -17,60 +17,60 @@ using kernels::TileConfig;
 using kernels::TileSchedulerParams;
 
 /// Rows of a head's statistics, of one sequence or of all packed ones, each of which begins at a new block.
-Count stats_rows(const BackwardCall &c) {
+Count stats_rows(const BackwardCall &call) {
   constexpr int64_t block = kernels::stats_block;
-  return rounded_up(Count(c.rows_q), block) + (c.cu_seqlens_q != nullptr ? Count(c.batch) * block : 0);
+  return rounded_up(Count(call.rows_q), block) + (call.cu_seqlens_q != nullptr ? Count(call.batch) * block : 0);
 }
 
-kernels::BackwardParams params_of(const BackwardCall &c) {
+kernels::BackwardParams params_of(const BackwardCall &call) {
   kernels::BackwardParams s = {};
-  set_inputs(c, &s);
-  s.out = view_of(c.out);
-  s.lse = view_of(c.lse);
-  s.dout = view_of(c.dout);
-  s.dlse = view_of(c.dlse);
-  s.given_delta = view_of(c.delta);
-  s.dq = view_of(c.dq);
-  s.dk = view_of(c.dk);
-  s.dv = view_of(c.dv);
-  s.dbias = view_of(c.dbias);
-  s.dsinks = view_of(c.dsinks);
-  s.stats_rows = number(stats_rows(c));
-  std::copy(std::begin(c.dbias_shape), std::end(c.dbias_shape), s.dbias_shape);
-  s.dsinks_batch = static_cast<int32_t>(c.dsinks_batch);
-  s.batch_k = static_cast<int32_t>(c.batch_k);
-  s.dout_dtype = c.dout.dtype;
-  s.dq_dtype = c.dq.dtype;
-  s.dk_dtype = c.dk.dtype;
-  s.dv_dtype = c.dv.dtype;
-  s.dbias_dtype = c.dbias.dtype;
-  s.accumulate = c.accumulate;
+  set_inputs(call, &s);
+  s.out = view_of(call.out);
+  s.lse = view_of(call.lse);
+  s.dout = view_of(call.dout);
+  s.dlse = view_of(call.dlse);
+  s.given_delta = view_of(call.delta);
+  s.dq = view_of(call.dq);
+  s.dk = view_of(call.dk);
+  s.dv = view_of(call.dv);
+  s.dbias = view_of(call.dbias);
+  s.dsinks = view_of(call.dsinks);
+  s.stats_rows = number(stats_rows(call));
+  std::copy(std::begin(call.dbias_shape), std::end(call.dbias_shape), s.dbias_shape);
+  s.dsinks_batch = static_cast<int32_t>(call.dsinks_batch);
+  s.batch_k = static_cast<int32_t>(call.batch_k);
+  s.dout_dtype = call.dout.dtype;
+  s.dq_dtype = call.dq.dtype;
+  s.dk_dtype = call.dk.dtype;
+  s.dv_dtype = call.dv.dtype;
+  s.dbias_dtype = call.dbias.dtype;
+  s.accumulate = call.accumulate;
   return s;
 }
 
 /// The reason why the fused kernel cannot run a call, from shapes and flags alone; nullptr where it can. Under
 /// batch_invariant the set of concurrently running blocks must not change a sequence's bits.
-const char *fused_rejection(const BackwardCall &c) {
-  const Attention &a = *c.attention;
-  if (!c.dq || !c.dk || !c.dv) return "a gradient that is not asked for";
+const char *fused_rejection(const BackwardCall &call) {
+  const Attention &a = *call.attention;
+  if (!call.dq || !call.dk || !call.dv) return "a gradient that is not asked for";
   if (a.batch_invariant) return "FA_FLAG_BATCH_INVARIANT";
   if (!kernels::is_16_bit(a.q_dtype) || a.kv_dtype != a.q_dtype) return "q, k and v are not of one 16-bit type";
-  if (c.bias) return "a bias";
-  if (c.mask) return "a mask";
-  if (c.kv_batch_idx != nullptr) return "sequences that may share keys";
+  if (call.bias) return "a bias";
+  if (call.mask) return "a mask";
+  if (call.kv_batch_idx != nullptr) return "sequences that may share keys";
   return nullptr;
 }
 
 /// Calls attempt(image) for the images that compute all three gradients of a call in one loop, best first, until it
 /// returns nullptr; else returns why the last one does not run the call. nullptr, too, where it ran one.
 template <class Try>
-const char *each_fused(const BackwardCall &c, const KernelSet &kernels, const Device &device, const Try &attempt) {
-  if (const char *why = fused_rejection(c)) return why;
+const char *each_fused(const BackwardCall &call, const KernelSet &kernels, const Device &device, const Try &attempt) {
+  if (const char *why = fused_rejection(call)) return why;
   const char *why = "no kernel of this type and head dimension has one loop";
   for (const Image *image : kernels) {
     if (!image->has(Entry::bwd_fused)) continue;
     const bool plain_scores = image->family == &kernels::backward_mma::family;  // are those of its loop
-    if (plain_scores && (c.attention->softcap != 0 || c.alibi_slopes))
+    if (plain_scores && (call.attention->softcap != 0 || call.alibi_slopes))
       why = "a softcap or ALiBi";
     else if (image->tile_of(Entry::bwd_fused).shared_bytes > device.shared_per_block)
       why = "one loop needs more shared memory than the device has";
@@ -83,13 +83,13 @@ const char *each_fused(const BackwardCall &c, const KernelSet &kernels, const De
 
 /// Tiles of keys that all queries attend. Under a causal mask or a window the next tile has fewer queries, or later
 /// ones.
-int64_t tiles_alike(const BackwardCall &c, const TileConfig &tile) {
-  const Attention &a = *c.attention;
-  const int64_t ahead = a.mask != FA_MASK_NONE ? 0 : a.window_right, apart = c.max_seqlen_k - c.max_seqlen_q;
-  int64_t keys = c.max_seqlen_k;
-  if (ahead >= 0 && c.q_offset == nullptr) {
+int64_t tiles_alike(const BackwardCall &call, const TileConfig &tile) {
+  const Attention &a = *call.attention;
+  const int64_t ahead = a.mask != FA_MASK_NONE ? 0 : a.window_right, apart = call.max_seqlen_k - call.max_seqlen_q;
+  int64_t keys = call.max_seqlen_k;
+  if (ahead >= 0 && call.q_offset == nullptr) {
     keys = std::min(keys, apart + ahead);
-    if (a.window_left >= 0) keys = std::min(keys, a.window_left + ahead - c.max_seqlen_q);
+    if (a.window_left >= 0) keys = std::min(keys, a.window_left + ahead - call.max_seqlen_q);
   }
   return ceil_div(std::max<int64_t>(keys, 0), tile.keys);
 }
@@ -106,33 +106,33 @@ int64_t steps_of_turn(const Image &image) {
 
 /// Whether blocks wait little enough for their turns; judged by one sequence, so that its bits do not depend on the
 /// batch.
-bool fixed_order_pays(const BackwardCall &c, const Image &image, const TileConfig &tile, const Device &device) {
-  const Attention &a = *c.attention;
-  auto queries = static_cast<double>(c.max_seqlen_q);  // that attend a block's keys
+bool fixed_order_pays(const BackwardCall &call, const Image &image, const TileConfig &tile, const Device &device) {
+  const Attention &a = *call.attention;
+  auto queries = static_cast<double>(call.max_seqlen_q);  // that attend a block's keys
   if (a.window_left >= 0 && (a.mask == FA_MASK_CAUSAL || a.window_right >= 0))
     queries = std::min(queries, static_cast<double>(a.window_left + std::max<int64_t>(a.window_right, 0) + tile.keys));
   if (a.chunk > 0) queries = std::min(queries, static_cast<double>(a.chunk + tile.keys));
-  const int64_t columns = c.heads_kv, slots = max_active_blocks(Entry::bwd_fused, tile, device);
-  const int64_t tiles = ceil_div(c.max_seqlen_k, tile.keys);
+  const int64_t columns = call.heads_kv, slots = max_active_blocks(Entry::bwd_fused, tile, device);
+  const int64_t tiles = ceil_div(call.max_seqlen_k, tile.keys);
   if (columns == 0 || tiles == 0) return true;
-  const int64_t group = group_of_keys(c, device, tile, slots, columns), together = ceil_div(slots, group);
-  const double steps = std::ceil(queries / tile.rows) * static_cast<double>(c.heads_q / columns);
+  const int64_t group = group_of_keys(call, device, tile, slots, columns), together = ceil_div(slots, group);
+  const double steps = std::ceil(queries / tile.rows) * static_cast<double>(call.heads_q / columns);
   const double steps_per_slot = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
   // Under a window or chunk the next tile of keys comes to the same queries this many steps later by itself. Where that
   // is too early, a column takes the rest for each of its tiles, one after another.
-  if (queries < static_cast<double>(c.max_seqlen_q)) {
-    const int64_t apart = c.heads_q / columns * tile.keys / tile.rows;
+  if (queries < static_cast<double>(call.max_seqlen_q)) {
+    const int64_t apart = call.heads_q / columns * tile.keys / tile.rows;
     const int64_t chain = ceil_div(columns, group) * tiles * std::max<int64_t>(steps_of_turn(image) - apart, 0);
     if (static_cast<double>(chain) > (1 + max_wait_fraction) * std::max(steps, steps_per_slot)) return false;
   }
-  const auto waits = static_cast<double>(std::min(tiles_alike(c, tile), together) - 1);
+  const auto waits = static_cast<double>(std::min(tiles_alike(call, tile), together) - 1);
   return waits <= max_wait_fraction * std::max(steps, steps_per_slot);
 }
 
 /// The blocks of a kernel that own this many queries of a head each.
-Count query_tiles(const BackwardCall &c, int64_t rows) {
-  const bool packed = c.cu_seqlens_q != nullptr;
-  return tiles_of(packed, c.batch, c.rows_q, c.max_seqlen_q, rows).count * c.heads_q * (packed ? 1 : c.batch);
+Count query_tiles(const BackwardCall &call, int64_t rows) {
+  const bool packed = call.cu_seqlens_q != nullptr;
+  return tiles_of(packed, call.batch, call.rows_q, call.max_seqlen_q, rows).count * call.heads_q * (packed ? 1 : call.batch);
 }
 
 /// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes for it alone, so that
@@ -141,17 +141,17 @@ constexpr int64_t ints_of_tickets = 256 / sizeof(int32_t);
 
 /// The workspace: statistics of rows and, where one loop sums all three gradients, the accumulator of dq.
 /// image: of that loop, nullptr where there are two passes.
-WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const Image *image) {
+WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &call, const Image *image) {
   using Params = kernels::BackwardParams;
-  const Count rows = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch) * stats_rows(c);
+  const Count rows = Count(call.heads_q) * (call.cu_seqlens_q != nullptr ? 1 : call.batch) * stats_rows(call);
   WorkspaceLayout<Params> layout;
   layout.add<&Params::row_stats>(rows);
   if (image == nullptr) return layout;
   layout.add<&Params::dq_accum>(rows * image->dim);
-  const bool has_queries = query_tiles(c, kernels::stats_block) > 0;  // else nobody waits, and nothing is cleared
-  if (!c.attention->nondeterministic && has_queries)
+  const bool has_queries = query_tiles(call, kernels::stats_block) > 0;  // else nobody waits, and nothing is cleared
+  if (!call.attention->nondeterministic && has_queries)
     layout.add<&Params::dq_semaphore>(rows / int64_t{kernels::dq_semaphore_rows} + ints_of_tickets);
-  if (kernels::scales_gradients(c.attention->q_dtype))
+  if (kernels::scales_gradients(call.attention->q_dtype))
     layout.add<&Params::row_factors>(rows / int64_t{kernels::stats_block});
   return layout;
 }
@@ -160,7 +160,7 @@ WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const 
 class Planner {
  public:
   Planner(const BackwardCall &call, const KernelSet &kernels, const Device &device, BackwardPlan *plan)
-      : c_(call), kernels_(kernels), device_(device), plan_(plan) {}
+      : call_(call), kernels_(kernels), device_(device), plan_(plan) {}
 
   /// The launch of an entry point, by the first image that has it and supports the call.
   KernelLaunch best(Entry entry) const {
@@ -180,16 +180,16 @@ class Planner {
 
   /// Adds dk, dv and dq in one loop where that suits the call; else returns why not.
   const char *add_fused() {
-    return each_fused(c_, kernels_, device_, [this](const Image &image) -> const char * {
+    return each_fused(call_, kernels_, device_, [this](const Image &image) -> const char * {
       KernelLaunch kernel = launch_of(image, Entry::bwd_fused);
       if (const char *why = unsupported_reason(kernel)) return why;
-      const bool any_order = c_.attention->nondeterministic;
-      if (!any_order && !fixed_order_pays(c_, image, kernel.tile, device_))
+      const bool any_order = call_.attention->nondeterministic;
+      if (!any_order && !fixed_order_pays(call_, image, kernel.tile, device_))
         return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
       if (const char *why = encode_maps_of(&kernel)) return why;
       plan_->in_turns = !any_order;
       plan_->params.dq_columns = image.dim;
-      plan_->workspace = layout_of(c_, &image);
+      plan_->workspace = layout_of(call_, &image);
       add_keys(kernel);
       add_queries(best(Entry::dq_postprocess));
       return nullptr;
@@ -199,34 +199,34 @@ class Planner {
   /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
   void add_queries(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
-    const Tiles tiles = tiles_of(c_.cu_seqlens_q != nullptr, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
-    const int64_t all = number(query_tiles(c_, tile.rows));
-    TileSchedulerParams schedule = schedule_of(tile.rows, tiles, c_.heads_q);
-    if (all > 0) set_order(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), &schedule);
-    add(kernel, schedule, all, c_.attention->head_dim);
+    const Tiles tiles = tiles_of(call_.cu_seqlens_q != nullptr, call_.batch, call_.rows_q, call_.max_seqlen_q, tile.rows);
+    const int64_t all = number(query_tiles(call_, tile.rows));
+    TileSchedulerParams schedule = schedule_of(tile.rows, tiles, call_.heads_q);
+    if (all > 0) set_order(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), &schedule);
+    add(kernel, schedule, all, call_.attention->head_dim);
   }
 
   /// Adds a kernel whose blocks own keys. Sequences may share keys under kv_batch_idx, so they are the cache's.
   void add_keys(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
-    const int64_t longest = c_.kv_batch_idx != nullptr ? c_.rows_k : c_.max_seqlen_k;
-    const Tiles tiles = tiles_of(c_.cu_seqlens_k != nullptr, c_.batch, c_.rows_k, longest, tile.keys);
-    const int64_t columns = c_.batch_k * c_.heads_kv, all = number(tiles.count * columns);
-    TileSchedulerParams schedule = schedule_of(tile.keys, tiles, c_.heads_kv);
+    const int64_t longest = call_.kv_batch_idx != nullptr ? call_.rows_k : call_.max_seqlen_k;
+    const Tiles tiles = tiles_of(call_.cu_seqlens_k != nullptr, call_.batch, call_.rows_k, longest, tile.keys);
+    const int64_t columns = call_.batch_k * call_.heads_kv, all = number(tiles.count * columns);
+    TileSchedulerParams schedule = schedule_of(tile.keys, tiles, call_.heads_kv);
     if (all > 0)
-      schedule.l2_section = group_of_keys(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
-    add(kernel, schedule, all, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
+      schedule.l2_section = group_of_keys(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
+    add(kernel, schedule, all, std::max(call_.attention->head_dim, call_.attention->head_dim_v));
   }
 
   void add_bias() {
     const KernelLaunch kernel = best(Entry::dbias);
-    const int64_t *shape = c_.dbias_shape;
+    const int64_t *shape = call_.dbias_shape;
     const Count tiles =
         Count(shape[0]) * shape[1] * ceil_div(shape[2], kernel.tile.rows) * ceil_div(shape[3], kernel.tile.keys);
     add(kernel, {}, number(tiles), 0);
   }
 
-  void add_sinks() { add(best(Entry::dsinks), {}, c_.dsinks_batch * c_.heads_q, 0); }
+  void add_sinks() { add(best(Entry::dsinks), {}, call_.dsinks_batch * call_.heads_q, 0); }
 
  private:
   static KernelLaunch launch_of(const Image &image, Entry entry) {
@@ -237,13 +237,13 @@ class Planner {
 
   const char *unsupported_reason(const KernelLaunch &kernel) const {
     if (const char *why = kernel.image->family->unsupported_backward_reason(kernel.entry, plan_->params)) return why;
-    return kernel.tile.box_keys > 0 ? unmappable_reason(c_, plan_->params, kernel.tile, 1) : nullptr;
+    return kernel.tile.box_keys > 0 ? unmappable_reason(call_, plan_->params, kernel.tile, 1) : nullptr;
   }
 
   /// nullptr, or why the driver refuses.
   const char *encode_maps_of(KernelLaunch *kernel) const {
     if (kernel->tile.box_keys == 0) return nullptr;
-    if (const char *why = encode_maps(c_, c_.dout, kernel->tile, 1, &kernel->maps.emplace())) return why;
+    if (const char *why = encode_maps(call_, call_.dout, kernel->tile, 1, &kernel->maps.emplace())) return why;
     return kernel->maps->rows_of_out != kernel->tile.box_out ? "dout that is not copied in boxes" : nullptr;
   }
 
@@ -269,7 +269,7 @@ class Planner {
       loop.kernels[0].grid_y = static_cast<int>(ceil_div(dim, columns));
   }
 
-  const BackwardCall &c_;
+  const BackwardCall &call_;
   const KernelSet &kernels_;
   const Device &device_;
   BackwardPlan *plan_;
