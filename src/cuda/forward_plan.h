@@ -7,15 +7,9 @@
 #include "common/quantised_params.h"
 #include "core/call.h"
 #include "cuda/plan.h"
+#include "cuda/tiling.h"
 
 namespace fa::cuda {
-
-/// Keys of one split under FA_FLAG_BATCH_INVARIANT: a multiple of every kernel's block of keys.
-constexpr int32_t invariant_split_keys = 1024;
-
-/// Partial results of calls whose number of splits was not chosen for the device: more than that is worked on in
-/// several launches, one after another.
-constexpr int64_t max_partial_bytes = int64_t{64} << 20;
 
 /// An entry point that would have been better for a call, and why it does not support it.
 struct RejectedKernel {
