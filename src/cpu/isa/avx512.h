@@ -50,8 +50,8 @@ struct Avx512 {
 
   /// No bounds on x: scalef saturates.
   static void split(Vec x, Vec &n, Vec &r) {
-    n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);  // 0 at -inf
+    n = _mm512_sub_ps(x, r);
   }
   static Vec scale(Vec a, Vec n) { return _mm512_scalef_ps(a, n); }
 
