@@ -70,6 +70,14 @@ Count keys_of(const Attention &a, int64_t queries) {
   return keys;
 }
 
+/// Rows of a head's tiles, of `all` rows: tiles grow where every thread has several.
+int64_t rows_of_tiles(const Microkernel &microkernel, Count all, int64_t threads) {
+  constexpr int64_t tiles_of_a_thread = 4;
+  int64_t rows = microkernel.tile_rows;
+  while (rows < microkernel.most_rows && all >= Count(2 * rows) * threads * tiles_of_a_thread) rows *= 2;
+  return rows;
+}
+
 }  // namespace
 
 /// Rows are counted over all heads of q, however these are grouped: a tile of one key head has no more rows, and a tile
@@ -80,7 +88,8 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernel
   const auto at_most = [](Count count, int64_t most) {
     return static_cast<int64_t>(std::min<Count>(count, most).value());
   };
-  ForwardWorkspace workspace = {0, 0, 0, 0, 0, 0};
+  const Count all_rows = call.cu_seqlens_q != nullptr ? Count(call.rows_q) * call.heads_q : batch * rows;
+  ForwardWorkspace workspace = {all_rows, threads, 0, 0, 0, 0, 0, 0};
   Count kernel = 0;
   int min_rows = max_tile_rows, max_rows = 0;  // of tiles of a head with many, of the only tile of a head
   for (const Microkernel &microkernel : microkernels_of(kernels)) {
@@ -89,11 +98,10 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernel
     max_rows = std::max(max_rows, microkernel.tile_rows);
     const Count heads = microkernel.many_heads ? heads_kv : 1;
     const int64_t most = microkernel.many_heads ? max_rows_of_heads : max_tile_rows;
-    const int64_t tile_rows = at_most(std::min(rows, microkernel.tile_rows * heads), most);
+    const int64_t tile_rows = at_most(std::min(rows, rows_of_tiles(microkernel, all_rows, threads) * heads), most);
     workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
     kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));
   }
-  const Count all_rows = call.cu_seqlens_q != nullptr ? Count(call.rows_q) * call.heads_q : batch * rows;
   const Count tiles = all_rows / min_rows + batch * heads_kv;
   // Splits that the engine chooses are those of a sequence's only tile, where it has more than one. Keys that some rows
   // attend may begin anywhere in their first split.
@@ -143,7 +151,10 @@ ForwardPlan::ForwardPlan(const ForwardCall &call, const IsaKernels &kernels, con
     plan.first_partial = partials;
     plan.rows = plan.sequence.queries * group(call);
     plan.microkernel = &choose_microkernel(call, kernels, plan.rows);
-    plan.tile_rows = std::min<int64_t>(plan.rows, plan.microkernel->tile_rows);
+    const bool one_tile = plan.rows <= plan.microkernel->tile_rows;
+    plan.tile_rows =
+        one_tile ? plan.rows
+                 : std::min(plan.rows, rows_of_tiles(*plan.microkernel, workspace.all_rows, workspace.threads));
     plan.tiles = plan.rows > 0 ? ceil_div(plan.rows, plan.tile_rows) : 0;
 
     const Interval attended = plan.sequence.attended(a);
@@ -153,9 +164,9 @@ ForwardPlan::ForwardPlan(const ForwardCall &call, const IsaKernels &kernels, con
     const int64_t keys = plan.end - plan.begin, units = std::max<int64_t>(ceil_div(keys, unit), 1);
     plan.splits = 1;
     if (call.num_splits > 0) plan.splits = std::min<int64_t>(units, call.num_splits);
-    if (call.num_splits == 0 && (plan.tiles == 1 || a.batch_invariant)) plan.splits = units;
+    if (call.num_splits == 0 && (one_tile || a.batch_invariant)) plan.splits = units;
     plan.keys_per_split = ceil_div(units, plan.splits) * unit;
-    plan.splits_in_item = call.num_splits == 0 && plan.tiles > 1;
+    plan.splits_in_item = call.num_splits == 0 && !one_tile;
 
     plan.max_heads = max_heads(call, plan);
     items_ += call.heads_kv * plan.tiles * plan.items_per_tile();

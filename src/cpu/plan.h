@@ -1,5 +1,5 @@
-// Partition of a forward call into work items, and the layout of its workspace. Both depend on the call alone, never on
-// the number of threads, so that results do not either.
+// Partition of a forward call into work items, and the layout of its workspace. Splits of the keys depend on the call
+// alone, never on the number of threads, so that results do not either: a row's bits do not depend on its tile.
 #pragma once
 
 #include <atomic>
@@ -34,6 +34,8 @@ struct SequencePlan {
 /// The workspace of a call. Sizes follow from shapes, bounds and num_splits alone, never from strides, and are
 /// monotonic in each of them, head counts included.
 struct ForwardWorkspace {
+  Count all_rows;  // of queries, over all heads
+  int64_t threads;
   int64_t workers;
   int64_t tile_rows;     // of the largest tile
   size_t scratch_bytes;  // of one worker

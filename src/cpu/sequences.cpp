@@ -12,13 +12,13 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
   return cumulative != nullptr ? cumulative[b + 1] - cumulative[b] : rows;
 }
 
-/// Checks the pages that kernels read, in whole blocks of keys.
+/// Checks the pages that kernels read, from the first key of a block on.
 fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
   const Interval keys = s.attended(*p.attention);
   if (keys.low == keys.high) return FA_OK;
   const Pages pages = pages_of(p, s, b);
   const int64_t last = page_index(pages, keys.high - 1);
-  for (int64_t i = page_index(pages, keys.low / key_block * key_block); i <= last; i++) {
+  for (int64_t i = page_index(pages, keys.low / max_key_block * max_key_block); i <= last; i++) {
     if (const fa_status status = check_page(b, i, page_entry(pages, i), p.batch_k, "k")) return status;
   }
   return FA_OK;

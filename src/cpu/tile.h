@@ -11,11 +11,11 @@
 namespace fa::cpu {
 
 /// Maximum rows of a tile, over all ISAs; of several heads; and of the backward pass.
-constexpr int max_tile_rows = 256, max_rows_of_heads = 128, max_backward_rows = 128;
+constexpr int max_tile_rows = 1024, max_rows_of_heads = 128, max_backward_rows = 128;
 
-/// Keys of a block. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do not depend on
-/// where its tile begins.
-constexpr int key_block = 128;
+/// Keys of a block; and of the largest, over all ISAs. Blocks begin at multiples of it from the first key that a
+/// sequence's rows attend, rounded down likewise, so that a row's bits do not depend on its tile.
+constexpr int key_block = 128, max_key_block = 256;
 
 /// The keys and values of one sequence and head, or of some consecutive heads.
 struct KeyStream {
@@ -96,6 +96,7 @@ using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 /// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.
 struct Microkernel {
   int tile_rows;    // maximum of one head; at most the last microkernel's
+  int most_rows;    // the same where threads have enough tiles of a head with many: tile_rows times a power of two
   bool many_tiles;  // false: supports only heads whose rows fit in one tile
   bool many_heads;  // a tile may have rows of several consecutive key/value heads
   bool any_stride;  // false: elements of a key's row, and of a value's, must be contiguous

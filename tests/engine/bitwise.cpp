@@ -35,6 +35,9 @@ class Bitwise : public EngineTest {
     add([](Case *c) { c->b = 4, c->cu_q = c->cu_k = true, c->mask = FA_MASK_CAUSAL; });
     add([](Case *c) { c->b = 3, c->sq = 1, c->page = 16, c->used_k = true; });
     add([](Case *c) { c->flags = FA_FLAG_BATCH_INVARIANT; });
+    if (kernel.starts_with("cpu."))  // tiles of 256 to 1,024 rows, by the number of threads
+      add([](Case *c) { c->sq = c->sk = 600, c->hq = 8, c->window_left = 50, c->mask = FA_MASK_CAUSAL; });
+    if (kernel.starts_with("cpu.") && !slow) add([](Case *c) { c->sq = 600, c->sk = 1100, c->hq = c->hkv = 8; });
     return shard_of(list);
   }
 };

@@ -10,6 +10,7 @@ EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
 TILES = r"^(forward|property)\.bf16\.(amx_bf16|amx_bf16_model)$"
+BITWISE = r"^bitwise\.bf16\.(amx_bf16|amx_bf16_model)$"
 TILED_GRADIENTS = r"^(backward|backward_property|fuzz)\.bf16\.(amx_bf16|amx_bf16_model)$"
 MERGE = r"^merge\.f32\.(avx2|generic)$"
 MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
@@ -376,7 +377,7 @@ CPU = [
     Mutant("no_avx2", "src/cpu/features.cpp", "!has(words.ebx_7, avx2)", "true", r"^kernels\.any|^features"),
     Mutant("states_that_nobody_keeps", "src/cpu/features.cpp", "zmm_states = 0xe6", "zmm_states = 0x6", "^features"),
     Mutant(
-        "invariance_of_many_rows", "src/cpu/plan.cpp", "(plan.tiles == 1 || a.batch_invariant)", "(plan.tiles == 1)", INVARIANT
+        "invariance_of_many_rows", "src/cpu/plan.cpp", "(one_tile || a.batch_invariant)", "one_tile", INVARIANT
     ),
     Mutant("invariance_of_decode", "src/cpu/kernel/decode.h", "!a.batch_invariant && a.head_dim", "a.head_dim", INVARIANT),
     Mutant(
@@ -429,13 +430,18 @@ CPU = [
     Mutant("columns_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<7>(b + width,", "load<7>(b,", TILES),
     Mutant("keys_between_tiles", "src/cpu/kernel/segments.h", "has_tiles ? 32 : 16", "16", TILES),
     Mutant("values_behind_the_last_key", "src/cpu/kernel/keys.h", "i + r < n", "i + r <= n", TILES),
-    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill.h", "int k = used; k < whole;", "int k = used; k < used;", TILES),
+    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill_block.h", "int k = used; k < whole;", "int k = used; k < used;", TILES),
     Mutant("columns_behind_the_last_operand", "src/cpu/kernel/backward/stage.h", "d < stored(operands(dim))", "d < operands(dim)", TILED_GRADIENTS),
     Mutant("queries_behind_the_last_vector", "src/cpu/kernel/backward/accumulate.h", "left[k * pitch + i] = 0;", ";", TILED_GRADIENTS),
     Mutant("gradients_behind_the_last_key", "src/cpu/kernel/backward/accumulate.h", "for (int64_t i = n; i < stored(n); i++)\n        for", "for (int64_t i = n; i < n; i++)\n        for", TILED_GRADIENTS),
     Mutant("maxima_of_one_block", "src/cpu/kernel/tile_products.h", "    last_row = r;\n", "", TILES),
-    Mutant("never_rescaled", "src/cpu/kernel/prefill.h", "changed || f != 1", "changed && f != 1", TILES),
-    Mutant("masked_blocks_computed", "src/cpu/kernel/prefill.h", "if (block_masked(", "if (false && block_masked(", SCALING),
+    Mutant("never_rescaled", "src/cpu/kernel/prefill_block.h", "changed || f != 1", "changed && f != 1", TILES),
+    Mutant("values_of_the_first_block", "src/cpu/kernel/prefill.h", "if (values->key != key_of_values_)", "if (key_of_values_ < 0)", TILES),
+    Mutant("weights_of_too_few_blocks", "src/cpu/kernel/prefill.h", "prefill_blocks = has_tiles ? 3 : 1", "prefill_blocks = has_tiles ? 2 : 1", TILES),
+    Mutant("weights_left_over", "src/cpu/kernel/prefill_block.h", "while (segment_ < block_->count) finish_segment(end_);", "", TILES),
+    Mutant("blocks_of_a_tile", "src/cpu/kernel/prefill.h", "begin += larger<int64_t>(low - begin, 0) / prefill_keys * prefill_keys;", "begin = larger<int64_t>(begin, low);", BITWISE),
+    Mutant("splits_of_large_tiles", "src/cpu/plan.cpp", "(one_tile || a.batch_invariant)", "(plan.tiles == 1 || a.batch_invariant)", BITWISE),
+    Mutant("masked_blocks_computed", "src/cpu/kernel/prefill.h", "if (!block_masked(", "if (true || !block_masked(", SCALING),
     Mutant("masked_blocks_decoded", "src/cpu/kernel/decode.h", "key < end && block_masked(", "false && block_masked(", SCALING),
     Mutant("masked_gradients_computed", "src/cpu/kernel/backward/accumulate.h", "if (count == 0 || block_masked(", "if (count == 0 || false && block_masked(", SCALING),
     Mutant(
@@ -774,7 +780,7 @@ REPAIR = [
 EXTREMES = [
     Mutant(
         "weights_by_fma",
-        "src/cpu/kernel/prefill.h",
+        "src/cpu/kernel/prefill_block.h",
         "Simd::mul(Simd::sub(Simd::load(scores + k * lanes + v * width), maximum[v]), scale));",
         "Simd::fma(Simd::load(scores + k * lanes + v * width), scale, "
         "Simd::mul(Simd::set1(-1), Simd::mul(maximum[v], scale))));",

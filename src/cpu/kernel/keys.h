@@ -104,10 +104,5 @@ inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t di
   return {buffer, dim};
 }
 
-/// Floats of staging that one block may need.
-inline int64_t staging_floats(const Attention &a) {
-  return key_block * (stored(a.head_dim) + stored(a.head_dim_v));
-}
-
 }  // namespace
 }  // namespace fa::cpu::FA_ISA

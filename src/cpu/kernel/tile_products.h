@@ -87,17 +87,19 @@ inline void for_each_block(int64_t rows, int64_t vectors, const F &f) {
     }
 }
 
-/// Nothing to do with blocks of a result.
+/// No work of vectors next to products.
 struct NoWork {
   void operator()(int64_t, int64_t) const {}
+  void operator()() const {}
 };
 
-/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles. Vectors'
-/// work with blocks of C, from a tile of rows and a vector on, happens next to the products of other blocks:
-/// before(row, vector), and after(row, vector).
-template <bool add, class S = Simd, class Before = NoWork, class After = NoWork>
+/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles. Vectors
+/// work next to the products: before(row, vector) and after(row, vector) with blocks of C, from a tile of rows and a
+/// vector on, while other blocks are multiplied; alongside() once for each tile of operands of a block.
+template <bool add, class S = Simd, class Before = NoWork, class After = NoWork, class Alongside = NoWork>
 inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b_row, int64_t vectors, int64_t n,
-                      float *c, int64_t c_row, const Before &before = {}, const After &after = {}) {
+                      float *c, int64_t c_row, const Before &before = {}, const After &after = {},
+                      const Alongside &alongside = {}) {
   const int64_t tiles = whole_tiles(rows);
   int64_t last_row = 0, last_vector = -1;
   before(0, 0);
@@ -109,8 +111,10 @@ inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b
     } else {
       block.clear();
     }
-    for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row)
+    for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row) {
       block.multiply_add(left, a.row, a.next_rows, right, b_row);
+      alongside();
+    }
     if (v + 2 < vectors) {
       before(r, v + 2);
     } else if (r + 2 < tiles) {
