@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "cuda/child.h"
 #include "cuda/graph.h"
 #include "reference/compare_gradients.h"
 #include "reference/gpu.h"
@@ -186,14 +187,6 @@ TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
     EXPECT_EQ(reference::wait_for_gpu(), "");
     EXPECT_TRUE(instance.gradient_bits() == before);
   }
-}
-
-/// The results of a child.
-enum Outcome { fine, reported, wrong, not_ours, over };
-
-int bad(const std::string &what) {
-  std::fprintf(stderr, "%s\n", what.c_str());
-  return wrong;
 }
 
 /// Runs a call, twice if the first time fails, as only one call of the driver does.
