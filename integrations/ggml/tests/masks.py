@@ -1,6 +1,6 @@
 """Masks that the backend recognises, and near misses, through stock ggml: libfa's device against ggml's own.
 
-Usage: masks.py LIBGGML_FA
+Usage: masks.py LIBGGML_FA [FOLDER]; FOLDER has the binaries of another ggml
 """
 import ctypes as c
 import os
@@ -123,9 +123,9 @@ def thread_setter(ggml, device):
     return c.CFUNCTYPE(None, c.c_void_p, c.c_int)(address)
 
 
-def main(library):
+def main(library, folder=None):
     os.environ["GGML_BACKEND_PATH"] = library
-    ggml = stock.Ggml(stock.fetch()[1])
+    ggml = stock.Ggml(pathlib.Path(folder) if folder else stock.fetch()[1])
     backends = []
     for name in (b"CPU", b"FA"):
         device = ggml.ggml_backend_dev_by_name(name)

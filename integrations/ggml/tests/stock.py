@@ -17,20 +17,18 @@ BINARIES = "@node-llama-cpp/linux-x64@3.22.1"  # of npm
 FOLDERS = ("ggml/include/", "ggml/src/", "include/", "tests/test-backend-ops.cpp", "LICENSE")
 
 
-def fetch():
+def fetch(sources=SOURCES, binaries=BINARIES):
     """Returns the folders of llama.cpp's sources and of the binaries."""
-    folder = plugins.fetched("ggml", SOURCES + BINARIES, fill)
+    def fill(folder):
+        fetch_sources(folder, sources)
+        fetch_binaries(folder, binaries)
+    folder = plugins.fetched("ggml", sources + binaries, fill)
     return folder / "llama.cpp", folder / "bin"
 
 
-def fill(folder):
-    fetch_sources(folder)
-    fetch_binaries(folder)
-
-
-def fetch_sources(folder):
-    name = SOURCES.split("=")[0]
-    plugins.pip("download", "--no-deps", "--no-binary", name, "--dest", folder, SOURCES)
+def fetch_sources(folder, sources):
+    name = sources.split("=")[0]
+    plugins.pip("download", "--no-deps", "--no-binary", name, "--dest", folder, sources)
     archive, = folder.glob("*.tar.gz")
     with tarfile.open(archive) as package:
         for member in package:
@@ -42,8 +40,8 @@ def fetch_sources(folder):
     archive.unlink()
 
 
-def fetch_binaries(folder):
-    plugins.fetch("npm", "pack", "--silent", "--pack-destination", folder, BINARIES)
+def fetch_binaries(folder, binaries):
+    plugins.fetch("npm", "pack", "--silent", "--pack-destination", folder, binaries)
     archive, = folder.glob("*.tgz")
     with tarfile.open(archive) as package:
         for member in package:
