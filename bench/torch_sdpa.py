@@ -29,7 +29,8 @@ def machine():
     text = Path("/proc/cpuinfo").read_text()
     flags = next(line for line in text.splitlines() if line.startswith("flags")).split()
     name = next(line for line in text.splitlines() if line.startswith("model name")).split(": ")[1]
-    kind = "zen5" if "avx512_vp2intersect" in flags else "zen4" if "avx512_bf16" in flags else "other"
+    amd = "AuthenticAMD" in text
+    kind = "zen5" if amd and "avx512_vp2intersect" in flags else "zen4" if amd and "avx512_bf16" in flags else "other"
     return kind, name
 
 
