@@ -17,7 +17,7 @@ std::string text(const char *lacks) {
 constexpr X86Words zen3 = {0x7ef8320b, 0x219c97a9, 0x00000010, 0, 0x207};
 constexpr X86Words zen5 = {0x7ef8320b, 0xf1bf97a9, 0x10000110, 0x00001c30, 0x2e7};
 constexpr X86Words skylake_server = {0x7ffefbff, 0xd39ffffb, 0xbc000400, 0, 0x2ff};
-constexpr X86Words granite_rapids = {0x7ffafbff, 0xf1bf2ffb, 0x23c14010, 0x00001c30, 0x602e7};
+constexpr X86Words sapphire_rapids = {0x7ffafbff, 0xf1bf2ffb, 0x23c14010, 0x00001c30, 0x602e7};
 constexpr X86Words nehalem = {0x009ce3bd, 0, 0, 0, 0};
 
 TEST(Features, OfCpus) {
@@ -29,7 +29,7 @@ TEST(Features, OfCpus) {
   EXPECT_EQ(text(lacks_avx512_bf16(skylake_server)), "the CPU lacks AVX512-BF16");
   EXPECT_EQ(text(lacks_avx512_bf16(zen5)), "");
   EXPECT_EQ(text(lacks_amx_bf16(zen5)), "the CPU or its operating system lacks AMX");
-  EXPECT_EQ(text(lacks_amx_bf16(granite_rapids)), "");
+  EXPECT_EQ(text(lacks_amx_bf16(sapphire_rapids)), "");
 }
 
 /// Registers that the operating system does not keep lose their values with the next switch of threads.
@@ -50,7 +50,7 @@ TEST(Features, OfOperatingSystems) {
 /// Tiles, and their shapes.
 TEST(Features, OfOperatingSystemsWithoutTiles) {
   for (const uint64_t xcr0 : {0x2e7, 0x202e7, 0x402e7}) {
-    X86Words words = granite_rapids;
+    X86Words words = sapphire_rapids;
     words.xcr0 = xcr0;
     EXPECT_EQ(text(lacks_avx512_bf16(words)), "") << xcr0;
     EXPECT_EQ(text(lacks_amx_bf16(words)), "the CPU or its operating system lacks AMX") << xcr0;
@@ -60,7 +60,7 @@ TEST(Features, OfOperatingSystemsWithoutTiles) {
 /// Each need of an ISA, taken away as a virtual machine may.
 TEST(Features, EachIsNamed) {
   const auto without = [](uint32_t X86Words::*word, int bit) {
-    X86Words words = granite_rapids;
+    X86Words words = sapphire_rapids;
     words.*word &= ~(uint32_t{1} << bit);
     return words;
   };
