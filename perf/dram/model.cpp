@@ -14,10 +14,11 @@ using kernels::Params;
 using kernels::TileConfig;
 using kernels::WorkTile;
 
-/// Turns of the loop over keys that a block's beginning and end take.
-constexpr double turns_around = 2;
+/// The time of a block outside its loop over keys, in iterations of the loop.
+constexpr double iterations_outside = 2;
 
-/// One launch's blocks at work: each takes a turn, a tile of keys and one of values, in about the same time.
+/// The blocks of a launch that run at once. Their iterations, each over a tile of keys and one of values, take about
+/// the same time.
 class Device {
  public:
   Device(const Params &p, const TileConfig &tile, int64_t slots, double drift, Cache *cache)
@@ -29,13 +30,13 @@ class Device {
       AtWork block = at_work_.top();
       at_work_.pop();
       now_ = block.time;
-      if (block.turns_left == 0) {
+      if (block.iterations_left == 0) {
         finish(*block.block);
         traffic->taken += now_ - block.begun;
         continue;
       }
-      read_turn(*block.block, --block.turns_left);
-      block.time += block.turn;
+      read_iteration(*block.block, --block.iterations_left);
+      block.time += block.iteration;
       at_work_.push(block);
     }
     traffic->time += now_ * static_cast<double>(slots_);
@@ -45,8 +46,8 @@ class Device {
   struct AtWork {
     const Block *block;
     size_t number;
-    int32_t turns_left;
-    double begun, time, turn;  // when it began, when it is at its next turn, how long a turn takes
+    int32_t iterations_left;
+    double begun, time, iteration;  // when it began, when it is at its next iteration, how long an iteration takes
 
     bool operator<(const AtWork &other) const {  // the first in time is on top
       return time != other.time ? time > other.time : number > other.number;
@@ -56,11 +57,12 @@ class Device {
   void begin(const std::vector<Block> &blocks, size_t number) {
     const Block &block = blocks[number];
     const double spread = static_cast<double>(reference::hash(number) % 1024) / 1024;
-    const double turn = 1 + drift_ * spread;
-    int32_t turns = 0;
-    if (!block.keys.empty()) turns = (block.keys.high - 1) / tile_.keys + 1 - block.keys.low / tile_.keys;
+    const double iteration = 1 + drift_ * spread;
+    int32_t iterations = 0;
+    if (!block.keys.empty()) iterations = (block.keys.high - 1) / tile_.keys + 1 - block.keys.low / tile_.keys;
     if (block.work.rows > 0) read_queries(block.work);
-    at_work_.push({&block, number, turns, now_, now_ + (block.work.rows > 0 ? turns_around * turn : 0), turn});
+    at_work_.push({&block, number, iterations, now_, now_ + (block.work.rows > 0 ? iterations_outside * iteration : 0),
+                   iteration});
   }
 
   int64_t rows_of(const WorkTile &w) const { return std::min(tile_.rows, w.rows - w.first_row); }
@@ -74,9 +76,9 @@ class Device {
 
   void read_queries(const WorkTile &w) { cache_->read(row_address(p_.q, w), rows_of(w) * p_.head_dim * 2); }
 
-  void read_turn(const Block &block, int32_t turn) {
+  void read_iteration(const Block &block, int32_t iteration) {
     const WorkTile &w = block.work;
-    const int32_t key = (block.keys.low / tile_.keys + turn) * tile_.keys;
+    const int32_t key = (block.keys.low / tile_.keys + iteration) * tile_.keys;
     const int32_t end = std::min(key + tile_.keys, w.sequence.keys);
     read_keys(p_.k, w, key, end, p_.head_dim);
     read_keys(p_.v, w, key, end, p_.head_dim_v);

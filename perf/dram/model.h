@@ -9,7 +9,7 @@ namespace fa::dram {
 struct Traffic {
   int64_t read = 0, written = 0;  // bytes
   double operations = 0;          // of both products
-  double taken = 0, time = 0;     // of the blocks' places on the device, in turns of the loop over keys
+  double taken = 0, time = 0;     // of the device's slots for blocks, in iterations of the loop over keys
 
   /// TFLOP/s that the memory lets through.
   double bound(const Gpu &gpu) const;

@@ -86,13 +86,13 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
                 (launch,) = emulator.call(args.run, image.kernel, image.dtype, emulator.PREFILL[image.dim], 1)
                 entry.emulated = emulator.figures(launch)
             for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward_plain" else []:
-                if entry.turn and entry.gpu:
+                if entry.iteration and entry.gpu:
                     name = f"S={s} D={image.dim}, batch x heads = {heads}, {'causal' if causal else 'full'}"
                     gpu = GPUS[entry.gpu]
-                    entry.speeds[name] = model.teraflops(entry.turn, gpu, s, image.dim, heads, causal)
+                    entry.speeds[name] = model.teraflops(entry.iteration, gpu, s, image.dim, heads, causal)
                     if gpu.capped:
                         slowed = replace(gpu, sustained=gpu.capped)
-                        entry.capped[name] = model.teraflops(entry.turn, slowed, s, image.dim, heads, causal)
+                        entry.capped[name] = model.teraflops(entry.iteration, slowed, s, image.dim, heads, causal)
             result.append(entry)
     return result
 

@@ -14,7 +14,7 @@ LATENCY = 700e-9  # seconds from asking memory to having it, under load: an assu
 
 @dataclass
 class Entry:
-    """Figures of the steady loop are a warp's, in one turn."""
+    """Figures of the steady loop are a warp's, in one iteration."""
 
     image: Image
     name: str
@@ -30,11 +30,11 @@ class Entry:
     per_score_rest: float  # but for tensor-core and ldmatrix instructions
     counts: dict[str, int]
     blocks: int  # of an SM
-    masked: int = 0  # instructions issued in a turn with masks; 0: not known
-    turn: model.Turn | None = None
+    masked: int = 0  # instructions issued in an iteration with masks; 0: not known
+    iteration: model.Iteration | None = None
     products: wgmma.Products | None = None  # where warpgroups multiply
     warnings: int = 0  # of ptxas, that it made products wait for one another
-    alone: float = 0  # cycles of a turn by the simulated schedule; 0: not simulated
+    alone: float = 0  # cycles of an iteration by the simulated schedule; 0: not simulated
     speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
     capped: dict[str, float] = field(default_factory=dict)  # at the board's power limit, where there is a figure of it
     emulated: dict[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def of_peak(self) -> float | None:
-        return self.turn.of_peak(GPUS[self.gpu]) if self.turn and self.gpu else None
+        return self.iteration.of_peak(GPUS[self.gpu]) if self.iteration and self.gpu else None
 
 
 def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False, feature: str = "") -> Entry | None:
@@ -67,10 +67,10 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
         return None
     masked = loops.masked_loop(function, loop)
     if feature:
-        turn = wgmma.with_feature(function, loop, feature)
-        if turn is None:
+        iteration = wgmma.with_feature(function, loop, feature)
+        if iteration is None:
             return None
-        loop, masked = replace(loop, steady=turn, seldom=[]), None
+        loop, masked = replace(loop, steady=iteration, seldom=[]), None
     products = wgmma.products(loop.steady)
     dim_v = columns_of_values(image.dim, function.name)
     # A producer's warps have no scores; each warpgroup of the others has 64 rows, or shares them with others.
@@ -97,12 +97,12 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
         return entry
     resident = blocks * warps / SUB_CORES  # warps of a sub-core
     units = {name: resident * t for name, t in model.unit_cycles(loop.steady, rates).items()}
-    bytes_a_turn = blocks * tile.keys * columns_read(image.dim, function.name) * 2
-    units["L2"] = bytes_a_turn / rates.l2_bytes
+    bytes_per_iteration = blocks * tile.keys * columns_read(image.dim, function.name) * 2
+    units["L2"] = bytes_per_iteration / rates.l2_bytes
     if products:
-        units["shared"] += bytes_a_turn / rates.shared_bytes  # brought by TMA, of which a consumer's loop holds nothing
+        units["shared"] += bytes_per_iteration / rates.shared_bytes  # brought by TMA, of which a consumer's loop holds nothing
     cost = rates.wgmma if products else rates.mma * (0.5 if depth == 8 and image.sm != 75 else 1)
-    entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys)
+    entry.iteration = model.Iteration(units, resident * ideal * cost, blocks, tile.rows, tile.keys)
     if simulate:
-        entry.alone = schedule.cycles_a_turn(loop.steady, rates, max(warps // SUB_CORES, 1), 1)
+        entry.alone = schedule.cycles_per_iteration(loop.steady, rates, max(warps // SUB_CORES, 1), 1)
     return entry

@@ -1,4 +1,4 @@
-"""The backward pass: the load of an SM in a turn of its loops, by machine code, and the time of a call. A block owns a tile
+"""The backward pass: the load of an SM in an iteration of its loops, by machine code, and the time of a call. A block owns a tile
 of keys or of queries and walks through the other, tile by tile."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from . import in_turns, loops, model
+from . import dq_order, loops, model
 from .images import Image, Tile
 from .rates import RATES, SUB_CORES, Gpu
 from .sass import Function, Instruction
@@ -45,8 +45,8 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A turn of a loop: each way that warps take through it (a pair's two differ), in instructions of a warp."""
+class Iteration:
+    """An iteration of a loop: each way that warps take through it (a pair's two differ), in instructions of a warp."""
 
     ways: list[list[Instruction]]
     tile: Tile
@@ -65,7 +65,7 @@ class Turn:
         """The scores of a lane."""
         return self.owned * self.walked / self.tile.threads
 
-    def on(self, image: Image, function: Function, gpu: Gpu | None = None) -> model.Turn:
+    def on(self, image: Image, function: Function, gpu: Gpu | None = None) -> model.Iteration:
         """Its load of an SM."""
         rates = RATES[image.sm]
         factor = gpu.mma_factor if gpu else 1
@@ -79,17 +79,17 @@ class Turn:
         added = 4 * self.walked * image.dim if function.name == ALL else 0
         units["L2"] = blocks * (model.tile_bytes(self.walked, image.dim) + added) / rates.l2_bytes
         ideal = warps * tensor_ideal(image, self, function.name) * rates.mma * factor
-        return model.Turn(units, ideal, blocks, self.owned, self.walked)
+        return model.Iteration(units, ideal, blocks, self.owned, self.walked)
 
 
 def depth(image: Image) -> int:
     return 8 if image.sm == 75 else 16
 
 
-def tensor_ideal(image: Image, turn: Turn, entry: str) -> float:
+def tensor_ideal(image: Image, iteration: Iteration, entry: str) -> float:
     """Tensor-core instructions of a warp."""
-    products = PRODUCTS[entry] * turn.owned * turn.walked * image.dim / (16 * 8 * depth(image))
-    return products / (turn.tile.threads / 32)
+    products = PRODUCTS[entry] * iteration.owned * iteration.walked * image.dim / (16 * 8 * depth(image))
+    return products / (iteration.tile.threads / 32)
 
 
 def waits_for_copies(image: Image, function: Function) -> bool:
@@ -98,7 +98,7 @@ def waits_for_copies(image: Image, function: Function) -> bool:
     return image.sm == 75 and not any(f"{i.opcode}{i.modifiers}".startswith("LDG.E.128") for i in function.instructions)
 
 
-def turn(image: Image, function: Function, tile: Tile) -> Turn | None:
+def iteration(image: Image, function: Function, tile: Tile) -> Iteration | None:
     """The way through a step without masks. None where there is no tensor-core loop."""
     found = loops.steady_loop(function)
     if found is None:
@@ -117,7 +117,7 @@ def turn(image: Image, function: Function, tile: Tile) -> Turn | None:
     else:
         # Of a pair one warp weighs twice as many scores, the other fetches them, four at a time.
         ways = [{**needs, "MUFU.EX2": 2 * weights}, {**needs, "LDS.U.128" if image.sm == 75 else "LDS.128": 2 * weights // 4}]
-    return Turn([once(function, found.begin, way) for way in ways], tile, owned, walked)
+    return Iteration([once(function, found.begin, way) for way in ways], tile, owned, walked)
 
 
 def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruction]:
@@ -129,21 +129,21 @@ def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruct
     return way
 
 
-def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
+def launch_seconds(iteration: model.Iteration, gpu: Gpu, entry: str, call: Call) -> float:
     """The time of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
     heads, group = (call.heads, 1) if entry == QUERIES else (call.heads_kv, call.heads // call.heads_kv)
-    tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
-    return model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], call.batch * heads, call.dim,
+    tiles = model.iterations(call.rows, call.rows, iteration.rows, iteration.keys, call.causal)
+    return model.seconds(iteration, gpu, [(n * group, masked * group) for n, masked in tiles], call.batch * heads, call.dim,
                          call.causal, MOVED[entry] / 2)  # fmt: skip
 
 
-def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, compiler: str) -> float:
-    """Times as long a launch takes whose blocks add to dq in turns; blocks: of an SM."""
+def longer_in_order(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, compiler: str) -> float:
+    """Times as long a launch takes whose blocks add to dq in a fixed order; blocks: of an SM."""
     tiles, queries, group = math.ceil(call.rows / owned), math.ceil(call.rows / walked), call.heads // call.heads_kv
     steps = [group * (queries - (tile * owned // walked if call.causal else 0)) for tile in range(tiles)]
     shape = (call.batch, call.heads, call.heads_kv, call.rows, call.dim, call.causal)
-    together = in_turns.group_of(gpu, gpu.sms * blocks, owned, shape, compiler)
-    return in_turns.longer(steps, call.batch * call.heads_kv, gpu.sms * blocks, together)
+    together = dq_order.group_of(gpu, gpu.sms * blocks, owned, shape, compiler)
+    return dq_order.longer(steps, call.batch * call.heads_kv, gpu.sms * blocks, together)
 
 
 def other_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:

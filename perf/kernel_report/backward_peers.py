@@ -44,20 +44,20 @@ class Published:
         return self.modelled / self.teraflops - 1
 
 
-def turn(loop: peers.Loop, gpu: str) -> model.Turn:
-    """The turn of a tile of loop.keys, which a block owns, with loop.rows queries."""
+def iteration(loop: peers.Loop, gpu: str) -> model.Iteration:
+    """The iteration of a tile of loop.keys, which a block owns, with loop.rows queries."""
     units = peers.units_on(loop, gpu)
-    return model.Turn(units, units["tensor"], loop.blocks, loop.keys, loop.rows)
+    return model.Iteration(units, units["tensor"], loop.blocks, loop.keys, loop.rows)
 
 
 def loop_seconds(of: Published) -> float:
     gpu, call = GPUS[of.gpu], of.call
-    a_turn = turn(of.loop, of.gpu)
-    tiles = model.turns(call.rows, call.rows, a_turn.rows, a_turn.keys, call.causal)
+    an_iteration = iteration(of.loop, of.gpu)
+    tiles = model.iterations(call.rows, call.rows, an_iteration.rows, an_iteration.keys, call.causal)
     heads = call.batch * call.heads
     if not of.deterministic:
-        return model.seconds(a_turn, gpu, tiles, heads, call.dim, call.causal, OWNED / 2)
-    each = [sum(model.tile_cycles(in_memory(a_turn, gpu, of.loop, busy), tiles, call.dim, OWNED / 2))
+        return model.seconds(an_iteration, gpu, tiles, heads, call.dim, call.causal, OWNED / 2)
+    each = [sum(model.tile_cycles(in_memory(an_iteration, gpu, of.loop, busy), tiles, call.dim, OWNED / 2))
             for busy in waves(heads, gpu.sms)]  # fmt: skip
     return sum(each) / gpu.sustained_hertz
 
@@ -67,12 +67,12 @@ def waves(blocks: int, places: int) -> list[int]:
     return [min(places, blocks - begun) for begun in range(0, blocks, places)]
 
 
-def in_memory(a_turn: model.Turn, gpu: Gpu, loop: peers.Loop, busy: int) -> model.Turn:
-    """Where blocks work on a head each, more than the L2 holds: a turn's operands and sums come from memory, and the
+def in_memory(an_iteration: model.Iteration, gpu: Gpu, loop: peers.Loop, busy: int) -> model.Iteration:
+    """Where blocks work on a head each, more than the L2 holds: an iteration's operands and sums come from memory, and the
     sums go back there."""
-    moved = busy * (loop.bytes_a_turn + 4 * loop.rows * loop.dim)
+    moved = busy * (loop.bytes_per_iteration + 4 * loop.rows * loop.dim)
     cycles = moved / (gpu.dram * 1e9) * gpu.sustained_hertz
-    return replace(a_turn, units={**a_turn.units, "DRAM": cycles})
+    return replace(an_iteration, units={**an_iteration.units, "DRAM": cycles})
 
 
 def moved_bytes(call: Call) -> float:

@@ -18,8 +18,8 @@ BOARDS = {"T4": ("75", "f16"), "A100": ("80", "bf16"), "L4": ("89", "bf16"), "H1
           "H200 mma.sync": ("90a", "bf16"), "RTX PRO 6000": ("120", "bf16")}  # fmt: skip
 DIMS = (32, 64, 96, 128, 192, 256)
 
-TWO, TURNS, ANY = "two passes", "one, in turns", "one, in any order"  # ways to compute all gradients
-WAYS = {TWO: (backward.QUERIES, backward.KEYS), TURNS: (backward.ALL,), ANY: (backward.ALL,)}
+TWO, FIXED, ANY = "two passes", "one, in a fixed order", "one, in any order"  # ways to compute all gradients
+WAYS = {TWO: (backward.QUERIES, backward.KEYS), FIXED: (backward.ALL,), ANY: (backward.ALL,)}
 FASTER = {"A100": (150, 180), "RTX PRO 6000": (300, 350)}  # TFLOP/s at head dimension 128, deterministic and not
 OF_FORWARD = {"T4": 0.8, "L4": 0.8}  # of the fraction of the peak that the forward pass has
 OF_FA2 = 0.9  # instructions a score
@@ -32,15 +32,15 @@ class Pass:
     entry: str
     image: images.Image
     function: Function
-    turn: backward.Turn
+    iteration: backward.Iteration
 
     @property
     def spills(self) -> int:
-        return int(self.turn.count("LDL") + self.turn.count("STL"))
+        return int(self.iteration.count("LDL") + self.iteration.count("STL"))
 
     @property
     def a_score(self) -> float:
-        return self.turn.issued / self.turn.scores
+        return self.iteration.issued / self.iteration.scores
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Kernel:
     board: str
     image: images.Image
     passes: list[Pass]
-    longer: dict[backward.Call, float]  # times that a launch in turns takes
+    longer: dict[backward.Call, float]  # times that a launch in a fixed order takes
 
     @property
     def ways(self) -> dict[str, list[Pass]]:
@@ -62,8 +62,8 @@ class Kernel:
         gpu = GPUS[self.board]
         seconds = backward.other_seconds(gpu, call, way != TWO)
         for one in self.ways[way]:
-            turn = one.turn.on(self.image, one.function)
-            seconds += backward.launch_seconds(turn, gpu, one.entry, call) * (self.longer[call] if way == TURNS else 1)
+            iteration = one.iteration.on(self.image, one.function)
+            seconds += backward.launch_seconds(iteration, gpu, one.entry, call) * (self.longer[call] if way == FIXED else 1)
         return call.operations / seconds / 1e12
 
     def fastest(self, call: backward.Call, *without: str) -> float:
@@ -91,12 +91,12 @@ def kernel(
             continue  # an entry point without a body
         if backward.waits_for_copies(image, function):
             continue
-        found = backward.turn(image, function, tiles[image.family, image.sm, dim, function.name])
+        found = backward.iteration(image, function, tiles[image.family, image.sm, dim, function.name])
         if found is None:
             raise SystemExit(f"{image.path}: {function.name}: got no tensor-core loop, expected one")
         passes.append(Pass(function.name, image, function, found))
     longer = {
-        call: backward.longer_in_turns(one.turn.owned, one.turn.walked, GPUS[board], one.turn.on(image, one.function).blocks, call, compiler)
+        call: backward.longer_in_order(one.iteration.owned, one.iteration.walked, GPUS[board], one.iteration.on(image, one.function).blocks, call, compiler)
         for one in passes if one.entry == backward.ALL for call in anchors(dim)
     }  # fmt: skip
     return Kernel(board, image, passes, longer)
@@ -106,10 +106,10 @@ def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
     images_of = {of.image.path: of for of in kernels}  # two boards may have one
     for of in images_of.values():
         for one in of.passes:
-            turn, asked = one.turn, one.turn.on(of.image, one.function)
-            tensor = f"{turn.count('HMMA'):.0f} / {backward.tensor_ideal(of.image, turn, one.entry):.0f}"
-            yield [f"sm_{of.image.arch} {of.image.dtype} hd{of.image.dim} {one.entry}", f"{turn.owned} x {turn.walked}",
-                   " and ".join(str(len(way)) for way in turn.ways), tensor, f"{one.a_score:.1f}",
+            iteration, asked = one.iteration, one.iteration.on(of.image, one.function)
+            tensor = f"{iteration.count('HMMA'):.0f} / {backward.tensor_ideal(of.image, iteration, one.entry):.0f}"
+            yield [f"sm_{of.image.arch} {of.image.dtype} hd{of.image.dim} {one.entry}", f"{iteration.owned} x {iteration.walked}",
+                   " and ".join(str(len(way)) for way in iteration.ways), tensor, f"{one.a_score:.1f}",
                    *(f"{asked.units[unit]:.0f}" for unit in UNITS), f"{asked.cycles:.0f}", asked.limit,
                    f"{100 * asked.of_peak(GPUS[of.board]):.0f} %", str(one.function.registers), str(one.spills),
                    str(asked.blocks)]  # fmt: skip
@@ -117,11 +117,11 @@ def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
 
 def step_rows(steps: list[backward_roles.Step]) -> Iterator[list[str]]:
     for step in steps:
-        turn = step.turn()
-        issued = ", ".join(f"{role.name} {len(role.turn)}" for role in step.roles)
+        iteration = step.iteration()
+        issued = ", ".join(f"{role.name} {len(role.iteration)}" for role in step.roles)
         yield [f"sm_{step.image.arch} {step.image.family} hd{step.image.dim}, {step.loop}", f"{step.tile.keys} x {step.tile.rows}",
-               issued, f"{step.a_score:.1f}", *(f"{turn.units.get(unit, 0):.0f}" for unit in (*UNITS, "TMEM")), f"{turn.cycles:.0f}",
-               turn.limit, f"{100 * step.ideal / turn.cycles:.0f} %", str(step.function.registers), str(step.spills)]  # fmt: skip
+               issued, f"{step.a_score:.1f}", *(f"{iteration.units.get(unit, 0):.0f}" for unit in (*UNITS, "TMEM")), f"{iteration.cycles:.0f}",
+               iteration.limit, f"{100 * step.ideal / iteration.cycles:.0f} %", str(step.function.registers), str(step.spills)]  # fmt: skip
 
 
 def anchors(dim: int) -> tuple[backward.Call, backward.Call]:
@@ -147,9 +147,9 @@ def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[t
     assert image is not None
     plain = next(f for f in images.functions(image.path, tools) if f.name == "fa_forward_plain")
     entry = analyse(image, plain, tiles[image.family, image.sm, image.dim, plain.name])
-    assert entry is not None and entry.turn is not None
+    assert entry is not None and entry.iteration is not None
     gpu = GPUS[of.board]
-    return model.teraflops(entry.turn, gpu, call.rows, call.dim, call.batch * call.heads, call.causal) / gpu.peak
+    return model.teraflops(entry.iteration, gpu, call.rows, call.dim, call.batch * call.heads, call.causal) / gpu.peak
 
 
 def fa2_a_score(dim: int) -> float:
@@ -198,13 +198,13 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     steps = backward_roles.steps(build, tools, tiles)
     if not kernels and not steps:
         raise SystemExit(f"{build}: got no image of backward_mma, backward_wgmma or backward_tcgen05, expected a build with FA_KERNELS=embed")
-    head = ["kernel", "owned x walked", "issued, by way", "tensor / ideal", "a score", *UNITS, "turn", "limit", "of the peak",
+    head = ["kernel", "owned x walked", "issued, by way", "tensor / ideal", "a score", *UNITS, "iteration", "limit", "of the peak",
             "registers", "spills", "blocks an SM"]  # fmt: skip
     of_roles = ["kernel", "owned x walked", "issued", "a score", *UNITS, "TMEM", "step", "limit", "at most of the peak", "registers",
                 "spills"]  # fmt: skip
     return "\n".join([
         "## The backward pass\n\nBy [its model](kernel-model.md#the-backward-pass), **not yet measured on hardware**. A step without masks;"
-        " cycles of a\nsub-core for a turn of all its warps:\n",
+        " cycles of a\nsub-core for an iteration of all its warps:\n",
         predicted(head, list(loop_rows(kernels))),
         "TFLOP/s of the five products and the part of the peak, by the ways to compute them; then FlashAttention-2's loop in any"
         " order by the\nsame model, where it is at hand:\n",

@@ -38,11 +38,11 @@ class Step:
 
     @property
     def a_score(self) -> float:
-        return len(self.roles[0].turn) / self.scores
+        return len(self.roles[0].iteration) / self.scores
 
     @property
     def spills(self) -> int:
-        return sum(i.opcode in ("LDL", "STL") for role in self.roles for i in role.turn)
+        return sum(i.opcode in ("LDL", "STL") for role in self.roles for i in role.iteration)
 
     @property
     def ideal(self) -> float:
@@ -50,12 +50,12 @@ class Step:
         operations = 2 * ALL_PRODUCTS * self.tile.rows * self.tile.keys * self.image.dim
         return operations / (blackwell.PRODUCTS if self.image.family == TCGEN05 else HOPPER)
 
-    def turn(self) -> model.Turn:
+    def iteration(self) -> model.Iteration:
         """Operands of products that are in shared memory count as a part of these."""
         of = (blackwell.RATES if self.image.family == TCGEN05 else rates.RATES)[self.image.sm]
         units: dict[str, float] = {}
         for role in self.roles:
-            cycles = unit_cycles(role.turn, of) if self.image.family == TCGEN05 else model.unit_cycles(role.turn, of)
+            cycles = unit_cycles(role.iteration, of) if self.image.family == TCGEN05 else model.unit_cycles(role.iteration, of)
             for unit, time in cycles.items():
                 units[unit] = units.get(unit, 0) + role.warps * time
         if self.image.family == TCGEN05:
@@ -63,7 +63,7 @@ class Step:
         streamed, added = model.tile_bytes(self.tile.rows, self.image.dim), 4 * self.tile.rows * self.image.dim
         units["shared"] += (streamed + added) / of.shared_bytes
         units["L2"] = (streamed + added) / of.l2_bytes
-        return model.Turn(units, self.ideal, 1, self.tile.keys, self.tile.rows)
+        return model.Iteration(units, self.ideal, 1, self.tile.keys, self.tile.rows)
 
 
 def apart(function: Function, found: Callable[[Counter[str]], bool]) -> list[tuple[tuple[int, int], Counter[str]]]:

@@ -1,4 +1,4 @@
-"""Blackwell's kernels on tensor memory by the model: a turn of all roles, FlashAttention-4's by its machine code, and how near
+"""Blackwell's kernels on tensor memory by the model: an iteration of all roles, FlashAttention-4's by its machine code, and how near
 the model is to its published figures. Nothing here was measured by this project.
 
 Figures: NVIDIA's cudnn-frontend, benchmark/attention_training/results, files of 28 September 2026 (FlashAttention-4 and cuDNN
@@ -41,7 +41,7 @@ def peak(gpu: Gpu) -> float:
 
 @dataclass(frozen=True)
 class Counts:
-    """The load of a sub-core in a turn of a block, the one with the product warp, at the rates of SM 100."""
+    """The load of a sub-core in an iteration of a block, the one with the product warp, at the rates of SM 100."""
 
     name: str
     dim: int
@@ -64,7 +64,7 @@ class Counts:
     def a_score(self) -> float:
         return self.issued["softmax"] / self.keys
 
-    def turn(self, sm: int, fit: model.Fit = model.FITTED) -> model.Turn:
+    def iteration(self, sm: int, fit: model.Fit = model.FITTED) -> model.Iteration:
         units = dict(self.units)
         units["MUFU"] *= RATES[sm].mufu / RATES[100].mufu  # which counts() has taken
         ideal = self.tiles * 2 * ROWS * self.keys * (self.dim + self.dim_v) / PRODUCTS
@@ -72,7 +72,7 @@ class Counts:
         moved = self.keys * (self.dim + self.dim_v) * 2 / self.ctas
         units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; reads of products are part of theirs
         units["L2"] = moved / RATES[sm].l2_bytes / self.multicast
-        return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
+        return model.Iteration(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
 
 def counts(
@@ -87,12 +87,21 @@ def counts(
 ) -> Counts:
     units: dict[str, float] = {}
     for role in found:
-        for unit, time in unit_cycles(role.turn, RATES[100]).items():
+        for unit, time in unit_cycles(role.iteration, RATES[100]).items():
             units[unit] = units.get(unit, 0) + role.warps * time
     units.pop("tensor")
-    pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.turn)
+    pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.iteration)
     return Counts(
-        name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles, feature, dtype
+        name,
+        dim,
+        dim_v,
+        {role.name: len(role.iteration) for role in found},
+        units,
+        2 if pairs else 1,
+        keys,
+        tiles,
+        feature,
+        dtype,
     )
 
 
@@ -124,10 +133,10 @@ def kept() -> dict[str, Counts]:
 
 def teraflops(of: Counts, gpu: str, sequence: int, heads: int, causal: bool) -> float:
     """The rate of a call with as many queries as keys."""
-    turn, board = of.turn(GPUS[gpu].sm), GPUS[gpu]
-    tiles = model.turns(sequence, sequence, turn.rows, turn.keys, causal)
+    iteration, board = of.iteration(GPUS[gpu].sm), GPUS[gpu]
+    tiles = model.iterations(sequence, sequence, iteration.rows, iteration.keys, causal)
     flops = 2 * sequence * sequence * (of.dim + of.dim_v) * heads / (2 if causal else 1)
-    return flops / model.seconds(turn, board, tiles, heads, (of.dim + of.dim_v) // 2, causal) / 1e12
+    return flops / model.seconds(iteration, board, tiles, heads, (of.dim + of.dim_v) // 2, causal) / 1e12
 
 
 HEADS = 128  # of both sequences

@@ -32,16 +32,16 @@ def near() -> int:
     return sum(abs(p.error) <= 0.1 for p in PUBLISHED)
 
 
-def turn_row(of: Counts) -> list[str]:
-    turn = of.turn(of.sm)
-    units = [f"{turn.units[name]:.0f}" for name in UNITS]
-    return [of.name, *(str(n) for n in of.issued.values()), f"{of.a_score:.2f}", *units, f"{turn.cycles:.0f}", turn.limit,
-            f"{100 * turn.ideal / turn.cycles:.0f} %"]  # fmt: skip
+def iteration_row(of: Counts) -> list[str]:
+    iteration = of.iteration(of.sm)
+    units = [f"{iteration.units[name]:.0f}" for name in UNITS]
+    return [of.name, *(str(n) for n in of.issued.values()), f"{of.a_score:.2f}", *units, f"{iteration.cycles:.0f}", iteration.limit,
+            f"{100 * iteration.ideal / iteration.cycles:.0f} %"]  # fmt: skip
 
 
-def turns(found: list[Counts]) -> str:
-    head = ["kernel", "softmax", "correction", "products", "load", "a score", *UNITS, "turn", "limit", "of the peak"]
-    return predicted(head, [turn_row(one) for one in found])
+def iterations(found: list[Counts]) -> str:
+    head = ["kernel", "softmax", "correction", "products", "load", "a score", *UNITS, "iteration", "limit", "of the peak"]
+    return predicted(head, [iteration_row(one) for one in found])
 
 
 def predictions(ours: Counts, gpu: str) -> list[list[str]]:
@@ -92,8 +92,8 @@ def text(paths: list[Path], tools: Path, cxx: str) -> str:
     found = ours(paths, tools, images.tiles(cxx)) if paths else []
     parts = [
         held(PUBLISHED), f"\n{near()} of {len(PUBLISHED)} within 10 %.\n\nNot held to:\n\n", held(OTHERS),
-        "\nA turn of the block, instructions of a warp by role and cycles of the product warp's sub-core:\n\n",
-        turns([*blackwell.kept().values(), *found]),
+        "\nAn iteration of the block, instructions of a warp by role and cycles of the product warp's sub-core:\n\n",
+        iterations([*blackwell.kept().values(), *found]),
     ]  # fmt: skip
     if found:
         head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {OVER_FA4:g})"]

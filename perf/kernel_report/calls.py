@@ -61,8 +61,8 @@ class Call:
         return self.dim_v or self.dim
 
     def tiles(self, rows: int, keys: int) -> list[tuple[int, int]]:
-        """The tiles of a head: the turns of each, and how many of them have masks."""
-        return [tile for q, k in self.sequences for tile in model.turns(q, k, rows, keys, self.causal)]
+        """The tiles of a head: the iterations of each, and how many of them have masks."""
+        return [tile for q, k in self.sequences for tile in model.iterations(q, k, rows, keys, self.causal)]
 
     def line(self, board: str) -> str:
         """As fa_dram --lines reads it (perf/dram/lines.h), on a board of rates.py."""

@@ -24,7 +24,7 @@ SOFTMAX = 2  # warps of a sub-core that weigh, of both kernels
 
 
 def with_polynomials(units: dict[str, float], more: float, cost: dict[str, float]) -> dict[str, float]:
-    """more: exponentials of a lane in a turn, than there are."""
+    """more: exponentials of a lane in an iteration, than there are."""
     return {unit: cycles + SOFTMAX * more * cost.get(unit, 0) for unit, cycles in units.items()}
 
 
@@ -50,8 +50,8 @@ def of_flash() -> str:
     loops = [kept["sm_100 128/128 causal"], kept["sm_100 64/64 causal"], kept["sm_103 128/128 causal"]]
 
     def row(what: str, make: Callable[[Counts], Counts]) -> list[str]:
-        turns = [make(of).turn(of.sm) for of in loops]
-        return [what, *(f"{100 * turn.ideal / turn.cycles:.1f} %" for turn in turns)]
+        iterations = [make(of).iteration(of.sm) for of in loops]
+        return [what, *(f"{100 * iteration.ideal / iteration.cycles:.1f} %" for iteration in iterations)]
 
     rows = [
         row("no exponential as a polynomial", lambda of: polynomials(of, 0 if of.sm == 103 else has, 0)),
@@ -86,13 +86,13 @@ def narrow(built: dict[str, Counts]) -> list[Choice]:
 def against_flash(choices: list[Choice], gpu: str) -> str:
     rows = []
     for choice in choices:
-        of, turn = choice.of, choice.of.turn(GPUS_OF[gpu])
+        of, iteration = choice.of, choice.of.iteration(GPUS_OF[gpu])
         times = [
             ", ".join(f"{blackwell.teraflops(of, gpu, s, HEADS, causal) / flash(of, gpu, s, causal):.3f}" for s in SEQUENCES)
             for causal in (False, True)
         ]
-        rows.append([choice.what, f"{turn.cycles:.0f}", f"{turn.cycles / of.keys:.2f}", *times])
-    head = [f"at 192/128 on a {gpu}", "turn, cycles", "a key", f"times FlashAttention-4, full, {ROWS}", "causal"]
+        rows.append([choice.what, f"{iteration.cycles:.0f}", f"{iteration.cycles / of.keys:.2f}", *times])
+    head = [f"at 192/128 on a {gpu}", "iteration, cycles", "a key", f"times FlashAttention-4, full, {ROWS}", "causal"]
     return predicted(head, rows)
 
 
@@ -110,50 +110,50 @@ def shared_keys(built: dict[str, Counts], gpu: str) -> str:
         ours = built[f"sm_100a bf16 hd{dim}"]
         ways = {"no": ours, "by multicast": replace(ours, multicast=2), "products of two CTAs": replace(ours, ctas=2)}
         for way, of in ways.items():
-            turn = of.turn(100)
+            iteration = of.iteration(100)
             speeds = [
                 ", ".join(f"{blackwell.teraflops(of, gpu, s, HEADS, causal):.0f}" for s in SEQUENCES)
                 for causal in (False, True)
             ]
-            rows.append([str(dim), way, f"{turn.units['L2']:.0f}", f"{turn.cycles:.0f}", turn.limit,
-                         f"{100 * turn.ideal / turn.cycles:.0f} %", *speeds])  # fmt: skip
-    head = ["head dimension", "two blocks share keys", "L2", "turn, cycles", "limit", "of the peak", f"full, {ROWS}", "causal"]
+            rows.append([str(dim), way, f"{iteration.units['L2']:.0f}", f"{iteration.cycles:.0f}", iteration.limit,
+                         f"{100 * iteration.ideal / iteration.cycles:.0f} %", *speeds])  # fmt: skip
+    head = ["head dimension", "two blocks share keys", "L2", "iteration, cycles", "limit", "of the peak", f"full, {ROWS}", "causal"]
     return predicted(head, rows)
 
 
 def of_warpgroups(entry: Entry) -> str:
     """kernels/forward/wgmma at head dimension 128, relative to FlashAttention-3's loops."""
-    assert entry.turn is not None
-    turn, dim, gpu = entry.turn, entry.image.dim, GPUS[FA3_GPU]
-    units, exponentials = turn.units, entry.counts["MUFU"]
+    assert entry.iteration is not None
+    iteration, dim, gpu = entry.iteration, entry.image.dim, GPUS[FA3_GPU]
+    units, exponentials = iteration.units, entry.counts["MUFU"]
     warps = entry.tile.rows // 16 // SUB_CORES
     products = entry.counts["HGMMA"]
     mathematics = sum(entry.counts.get(name, 0) for name in ("HGMMA", "FFMA", "MUFU", "FADD", "F2FP"))
 
-    def changed(**to: float) -> model.Turn:
-        return replace(turn, units={**units, **to})
+    def changed(**to: float) -> model.Iteration:
+        return replace(iteration, units={**units, **to})
 
-    def longer(rows: int, keys: int) -> model.Turn:
-        scores, loaded = rows * keys / (turn.rows * turn.keys), keys / turn.keys
+    def longer(rows: int, keys: int) -> model.Iteration:
+        scores, loaded = rows * keys / (iteration.rows * iteration.keys), keys / iteration.keys
         of_scores = {unit: cycles * scores for unit, cycles in units.items()}
         of_scores |= {unit: units[unit] * loaded for unit in ("shared", "L2")}
-        of_scores["issue"] = warps * rows / turn.rows * (entry.issued - mathematics + mathematics * keys / turn.keys)
-        return replace(turn, units=of_scores, ideal=turn.ideal * scores, rows=rows, keys=keys)
+        of_scores["issue"] = warps * rows / iteration.rows * (entry.issued - mathematics + mathematics * keys / iteration.keys)
+        return replace(iteration, units=of_scores, ideal=iteration.ideal * scores, rows=rows, keys=keys)
 
     choices = [
-        ("as it is", turn),
+        ("as it is", iteration),
         ("no exponentials", changed(MUFU=0, issue=units["issue"] - warps * exponentials)),
         ("nothing that TMA brings into shared memory", changed(shared=0)),
         ("no instructions but products and exponentials", changed(FP32=0, ALU=0, issue=float(warps * (products + exponentials)))),
         (f"none of the {entry.issued - mathematics} instructions outside the mathematics",
          changed(issue=float(warps * mathematics))),
-        *((f"{n} of {exponentials} exponentials as polynomials", replace(turn, units=with_polynomials(units, n, SINGLE)))
+        *((f"{n} of {exponentials} exponentials as polynomials", replace(iteration, units=with_polynomials(units, n, SINGLE)))
           for n in (4, 8, 12)),
         ("three consumers, 192 rows, 96 keys, if their registers sufficed", longer(192, 96)),
         ("tiles of 144 keys", longer(128, 144)),
     ]  # fmt: skip
 
-    def times(of: model.Turn, causal: bool) -> float:
+    def times(of: model.Iteration, causal: bool) -> float:
         ours = model.teraflops(of, gpu, FA3_SEQUENCE, dim, FA3_HEADS, causal)
         return ours / peers.fa3(dim, causal, FA3_GPU, FA3_SEQUENCE, FA3_HEADS)
 
@@ -164,7 +164,7 @@ def of_warpgroups(entry: Entry) -> str:
         fewer = next((n for n in range(entry.issued) if times(changed(issue=units["issue"] - warps * n), causal) >= goal), None)
         asked.append(f"{fewer} instructions")
     rows.append([f"fewer, for {goal:g}", "", *asked])
-    return predicted(["kernels/forward/wgmma at head dimension 128", "turn, cycles", "times FlashAttention-3, full", "causal"], rows)
+    return predicted(["kernels/forward/wgmma at head dimension 128", "iteration, cycles", "times FlashAttention-3, full", "causal"], rows)
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:

@@ -1,4 +1,4 @@
-"""A turn of a kernel by the instructions that the emulator executes: for entry points whose machine code has features in it that a
+"""An iteration of a kernel by the instructions that the emulator executes: for entry points whose machine code has features in it that a
 call switches on or off as it runs. Instructions are those of the PTX; how many of the machine code they are follows from
 fa_forward_plain, of which both are known."""
 
@@ -50,7 +50,7 @@ def shared_cycles(opcode: str) -> float:
 
 @dataclass(frozen=True)
 class Executed:
-    """By a warp, in a turn."""
+    """By a warp, in an iteration."""
 
     mix: Mapping[str, float]  # times of each opcode
 
@@ -87,7 +87,7 @@ class Executed:
 
 
 def executed(build: Path, arch: str, dtype: str, call: Call, tile: Tile) -> tuple[str, Executed]:
-    """The entry point of the call, and its turn: the difference of calls over four and over eight blocks of keys,
+    """The entry point of the call, and its iteration: the difference of calls over four and over eight blocks of keys,
     of a block's rows."""
     shorter, longer = (emulator.case(build, arch, f"{call.case(tile.rows, n * tile.keys)} q={dtype}")[0] for n in (4, 8))
     warps = 4 * tile.threads // 32
@@ -95,9 +95,9 @@ def executed(build: Path, arch: str, dtype: str, call: Call, tile: Tile) -> tupl
     return str(longer["kernel"]), Executed({opcode: times for opcode, times in mix.items() if times})
 
 
-def turn(of: Executed, rates: Rates, registers: int, tile: Tile, dim: int, of_machine: float) -> model.Turn:
+def iteration(of: Executed, rates: Rates, registers: int, tile: Tile, dim: int, of_machine: float) -> model.Iteration:
     blocks = model.min_blocks_per_sm(rates, registers, tile.threads, tile.shared_bytes)
     warps = blocks * tile.threads / 32 / SUB_CORES  # of a sub-core
     units = {name: warps * cycles for name, cycles in of.unit_cycles(rates, of_machine).items()}
     units["L2"] = blocks * model.tile_bytes(tile.keys, dim) / rates.l2_bytes
-    return model.Turn(units, units["tensor"], blocks, tile.rows, tile.keys)
+    return model.Iteration(units, units["tensor"], blocks, tile.rows, tile.keys)

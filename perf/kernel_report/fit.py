@@ -1,5 +1,5 @@
 """How far the model's own numbers follow from the figures that they were fitted to: each family of kernels left out in
-turn, the numbers fitted to the others, and its errors by those."""
+iteration, the numbers fitted to the others, and its errors by those."""
 
 from __future__ import annotations
 

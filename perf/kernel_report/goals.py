@@ -63,10 +63,10 @@ def judge(entry: Entry) -> Iterator[Verdict]:
 
 
 def causal_a_score(entry: Entry, rows: int) -> float:
-    """Instructions a lane issues for one of its scores in a square under a causal mask, whose last turns have masks."""
-    tiles = model.turns(rows, rows, entry.tile.rows, entry.tile.keys, True)
-    masked, all_turns = sum(masked for _, masked in tiles), sum(turns for turns, _ in tiles)
-    return entry.per_score * (1 + masked / all_turns * (entry.masked / entry.issued - 1))
+    """Instructions a lane issues for one of its scores in a square under a causal mask, whose last iterations have masks."""
+    tiles = model.iterations(rows, rows, entry.tile.rows, entry.tile.keys, True)
+    masked, all_iterations = sum(masked for _, masked in tiles), sum(iterations for iterations, _ in tiles)
+    return entry.per_score * (1 + masked / all_iterations * (entry.masked / entry.issued - 1))
 
 
 def judge_products(entry: Entry) -> Iterator[Verdict]:
@@ -84,11 +84,11 @@ def judge_products(entry: Entry) -> Iterator[Verdict]:
             yield at_most(what, CAUSAL_A_SCORE, causal_a_score(entry, rows))
     if dim in WARPGROUPS_A_SCORE:
         yield at_most(f"products: instructions a score, head dimension {dim}", WARPGROUPS_A_SCORE[dim], entry.per_score)
-    if dim not in OVER_FA3 or entry.turn is None:
+    if dim not in OVER_FA3 or entry.iteration is None:
         return
     for causal in (False, True):
         theirs = peers.fa3(dim, causal, FA3_GPU, FA3_SEQUENCE, FA3_HEADS)
-        ours = model.teraflops(entry.turn, GPUS[FA3_GPU], FA3_SEQUENCE, dim, FA3_HEADS, causal)
+        ours = model.teraflops(entry.iteration, GPUS[FA3_GPU], FA3_SEQUENCE, dim, FA3_HEADS, causal)
         what = f"times as fast as FlashAttention-3, head dimension {dim}, {'causal' if causal else 'full'}"
         yield at_least(what, OVER_FA3[dim], ours / theirs, True)
 

@@ -40,19 +40,19 @@ class Row:
     registers: int
     per_score: float  # instructions a lane issues
     loads_per_score: float  # of them from shared memory
-    turn: model.Turn
+    iteration: model.Iteration
 
     @property
     def of_peak(self) -> float:
-        return self.turn.of_peak(GPUS[GPU])
+        return self.iteration.of_peak(GPUS[GPU])
 
     @property
     def teraflops(self) -> float:
-        return model.teraflops(self.turn, GPUS[GPU], SEQUENCE, 128, BATCH_HEADS, False)
+        return model.teraflops(self.iteration, GPUS[GPU], SEQUENCE, 128, BATCH_HEADS, False)
 
 
-def scalar_turn(function: Function, image: images.Image, tile: images.Tile) -> tuple[model.Turn, float, float] | None:
-    """The turn, instructions and loads from shared memory a score. Nothing comes in while a block works: a turn takes no
+def scalar_iteration(function: Function, image: images.Image, tile: images.Tile) -> tuple[model.Iteration, float, float] | None:
+    """The iteration, instructions and loads from shared memory a score. Nothing comes in while a block works: an iteration takes no
     less than a block alone with its waits for the L2 cache."""
     found = nest(function, tile, image.dim)
     if found is None:
@@ -61,12 +61,12 @@ def scalar_turn(function: Function, image: images.Image, tile: images.Tile) -> t
     blocks = model.min_blocks_per_sm(rates, function.registers, tile.threads, tile.shared_bytes)
     alone = {unit: warps / SUB_CORES * t for unit, t in found.unit_cycles(rates).items()}
     ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * 16) / SUB_CORES * rates.mma
-    one = model.Turn(alone, ideal, 1, tile.rows, tile.keys)
+    one = model.Iteration(alone, ideal, 1, tile.rows, tile.keys)
     units = {unit: blocks * t for unit, t in alone.items()}
     units["L2"] = blocks * model.tile_bytes(tile.keys, image.dim) / rates.l2_bytes
-    turn = model.Turn(units, blocks * ideal, blocks, tile.rows, tile.keys, one.cycles + found.waits * L2_LATENCY)
+    iteration = model.Iteration(units, blocks * ideal, blocks, tile.rows, tile.keys, one.cycles + found.waits * L2_LATENCY)
     scores = tile.rows * tile.keys / tile.threads
-    return turn, found.issued / scores, found.count("LDS") / scores
+    return iteration, found.issued / scores, found.count("LDS") / scores
 
 
 def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
@@ -81,11 +81,11 @@ def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
         if tile is None or function.name != ("fa_forward_plain" if image.family == "mma" else "fa_forward_split"):
             continue
         if image.family == "simt":
-            if scalar := scalar_turn(function, image, tile):
+            if scalar := scalar_iteration(function, image, tile):
                 return Row(step, tile, function.registers, scalar[1], scalar[2], scalar[0])
-        elif (entry := analyse(image, function, tile)) and entry.turn:
+        elif (entry := analyse(image, function, tile)) and entry.iteration:
             scores = tile.rows * tile.keys / tile.threads
-            return Row(step, tile, function.registers, entry.per_score, entry.counts.get("LDSM", 0) / scores, entry.turn)
+            return Row(step, tile, function.registers, entry.per_score, entry.counts.get("LDSM", 0) / scores, entry.iteration)
     raise SystemExit(f"{image.path}: got no loop over tiles of keys")
 
 
@@ -97,6 +97,6 @@ def text(folder: Path, tools: Path, compiler: str) -> str:
     for n, r in enumerate(rows):
         gain = f"{r.teraflops / rows[n - 1].teraflops:.1f}" if n else ""
         lines.append([r.step.folder, r.step.what, f"{r.tile.rows}x{r.tile.keys}, {r.tile.threads}", str(r.registers),
-                      str(r.turn.blocks), f"{r.per_score:.1f}", f"{r.loads_per_score:.2f}", r.turn.limit,
+                      str(r.iteration.blocks), f"{r.per_score:.1f}", f"{r.loads_per_score:.2f}", r.iteration.limit,
                       f"{100 * r.of_peak:.1f} %", f"{r.teraflops:.3g}", gain])  # fmt: skip
     return predicted(head, lines)

@@ -54,7 +54,7 @@ class Row:
 
 
 def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf16", page: int = 0) -> Counts:
-    """page: keys of a page, which a turn takes as much longer for as the emulator executes more; 0: not paged."""
+    """page: keys of a page, which an iteration takes as much longer for as the emulator executes more; 0: not paged."""
 
     def function(name: str, entry: str) -> tuple[images.Image, phases.Function]:
         image = images.Image.of(build / "kernels" / f"sm_{arch}.{name}.fatbin")
@@ -76,18 +76,20 @@ def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf1
     if image.sm in phases.PARAMETERS:
         _, combine = function("combine.f32.576", "fa_combine")
         known = phases.decode(decode, image.sm, DIM, tile, rows_q(compiler))
-        turns = {n: cycles * more for n, cycles in known.turns.items()}
-        return Counts(replace(known, turns=turns), phases.combine(combine, image.sm))
+        iterations = {n: cycles * more for n, cycles in known.iterations.items()}
+        return Counts(replace(known, iterations=iterations), phases.combine(combine, image.sm))
 
     loop, warps = loops.steady_loop(decode), tile.threads // 32
     assert loop is not None
-    turns = {n: more * schedule.cycles_a_turn(loop.steady, RATES[image.sm], n * warps // SUB_CORES, n) for n in (1, 2)}
+    iterations = {
+        n: more * schedule.cycles_per_iteration(loop.steady, RATES[image.sm], n * warps // SUB_CORES, n) for n in (1, 2)
+    }
     one, four = of_warp(1, 8, 0), of_warp(4, 8, 0)
     splits, further = (of_warp(1, n, 1, tile.rows) for n in (256, 257))  # all rows of the tile exist
-    turn, none = Part(0, turns[1]), Part(0, 0)
+    iteration, none = Part(0, iterations[1]), Part(0, 0)
     fixed = one - (four - one) / 3
     return Counts(
-        phases.Decode(tile.keys, by_ptx(fixed), none, turn, turns, turn, none),
+        phases.Decode(tile.keys, by_ptx(fixed), none, iteration, iterations, iteration, none),
         phases.Combine(none, by_ptx(splits, 1), by_ptx(splits, 1), by_ptx(further - splits, 1)),
     )
 
@@ -116,9 +118,9 @@ def seconds_of(gpu: Gpu, of: Counts, tiles: int, splits: int, each: int, slots: 
     clock, decode = gpu.clock * 1e9, of.decode
     blocks = tiles * splits
     resident = 2 if slots > gpu.sms and blocks > gpu.sms else 1
-    turns = (decode.first.cycles + (math.ceil(blocks / slots) * each - 1) * decode.turns[resident]) / clock
+    iterations = (decode.first.cycles + (math.ceil(blocks / slots) * each - 1) * decode.iterations[resident]) / clock
     split = LAUNCH + decode.asks.cycles / clock + max(LATENCY, decode.readies.cycles / clock)
-    split += max(turns, kv_bytes / (gpu.dram * 1e9)) + decode.ends.cycles / clock
+    split += max(iterations, kv_bytes / (gpu.dram * 1e9)) + decode.ends.cycles / clock
     if splits == 1:
         return split, 0
     combine = combine_seconds(gpu, of.combine, tiles * GROUP, splits)
@@ -179,14 +181,14 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         d, c = of.decode, of.combine
         parts[arch] = {
             "decode: until the first keys are asked for": d.asks, "until they are waited for": d.readies,
-            "first turn": d.first, "further turn": d.turn, "from the last turn to the end": d.ends,
+            "first iteration": d.first, "further iteration": d.iteration, "from the last iteration to the end": d.ends,
             "combine: until it waits for the splits": c.before, "from then on, up to 32 splits": c.few,
             "up to 256 splits": c.many, "256 more": c.round,
         }  # fmt: skip
     steps = [
         [name, *(f"{of[name].instructions}, {of[name].cycles:.0f}" for of in parts.values())] for name in parts[CARDS["A100"]]
     ]
-    two = ["further turn, two blocks an SM", *(f"{of.decode.turns[2]:.0f}" for of in known.values())]
+    two = ["further iteration, two blocks an SM", *(f"{of.decode.iterations[2]:.0f}" for of in known.values())]
     return "\n".join([
         predicted(head, lines),
         predicted(["GPU", f"combine of {MOST_ROWS} rows, {MOST_SPLITS} splits, us", "128 splits, us", "goal, us"], most),

@@ -1,4 +1,4 @@
-"""The steady loop of a kernel: the shortest loop over whole, unmasked tiles, and its instructions in every turn."""
+"""The steady loop of a kernel: the shortest loop over whole, unmasked tiles, and its instructions in every iteration."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ COPIES = ("LDGSTS", "UBLKCP", "UTMALDG")
 class Loop:
     begin: int  # index of the first instruction
     end: int  # of the backward branch
-    steady: list[Instruction]  # executed every turn
-    seldom: list[Instruction]  # skipped by a branch in most turns: O rescaled when a row's maximum moves
+    steady: list[Instruction]  # executed every iteration
+    seldom: list[Instruction]  # skipped by a branch in most iterations: O rescaled when a row's maximum moves
 
     @property
     def counts(self) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""The model: from the load of each unit in a steady turn to the fraction of the tensor cores' peak, and to TFLOP/s of a
+"""The model: from the load of each unit in a steady iteration to the fraction of the tensor cores' peak, and to TFLOP/s of a
 shape. perf/kernel-model.md has the rules and how they were held to other kernels."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FITTED = Fit(2.3, 500, 2500)
 # The traffic of a ring of tiles while others are worked on: no warp waits for it unless it takes longest.
 MEMORY = ("L2", "DRAM")
 
-# A turn with masks takes this much longer (its body has about as many more instructions).
+# An iteration with masks takes this much longer (its body has about as many more instructions).
 MASKED = 1.3
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The load of all warps of an SM in one turn each, in cycles of a sub-core; `tensor` as well."""
+class Iteration:
+    """The load of all warps of an SM in one iteration each, in cycles of a sub-core; `tensor` as well."""
 
     units: dict[str, float]
     ideal: float  # cycles of the tensor core for the two products alone
@@ -48,17 +48,17 @@ class Turn:
 
     @property
     def limit(self) -> str:
-        """The unit that the turn waits for most, or `waits` where a block's own waits cost most."""
+        """The unit that the iteration waits for most, or `waits` where a block's own waits cost most."""
         unit = max(self.units, key=lambda name: self.units[name])
         return "waits" if self.units[unit] < self.least == self.cycles else unit
 
     def of_peak(self, gpu: Gpu) -> float:
-        """Fraction of the tensor peak in steady turns, at the clock that the GPU sustains in products."""
+        """Fraction of the tensor peak in steady iterations, at the clock that the GPU sustains in products."""
         return self.ideal / self.cycles * gpu.sustained
 
 
 def unit_cycles(loop: list[Instruction], rates: Rates, mma_factor: float = 1) -> dict[str, float]:
-    """Cycles for which a warp's turn holds each unit of its sub-core."""
+    """Cycles for which a warp's iteration holds each unit of its sub-core."""
     units = {"tensor": 0.0, "MUFU": 0.0, "FP32": 0.0, "ALU": 0.0, "shared": 0.0, "issue": float(len(loop))}
     for i in loop:
         if (of := unit(i.opcode)) != "issue":
@@ -77,12 +77,12 @@ def min_blocks_per_sm(rates: Rates, registers: int, threads: int, shared_bytes: 
 
 
 def tile_bytes(keys: int, dim: int) -> int:
-    """The bytes of keys and values that a turn brings in."""
+    """The bytes of keys and values that an iteration brings in."""
     return keys * 2 * dim * 2
 
 
-def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> list[tuple[int, int]]:
-    """For each tile of rows its (turns, turns with masks); the diagonal ends at the last key."""
+def iterations(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> list[tuple[int, int]]:
+    """For each tile of rows its (iterations, iterations with masks); the diagonal ends at the last key."""
     result = []
     for first in range(0, queries, rows):
         if not causal:
@@ -95,20 +95,20 @@ def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> l
     return result
 
 
-def tile_cycles(turn: Turn, tiles: list[tuple[int, int]], dim: int, moved: float = 1) -> list[float]:
+def tile_cycles(iteration: Iteration, tiles: list[tuple[int, int]], dim: int, moved: float = 1) -> list[float]:
     """The cycles of each tile. moved: pairs of tiles that a block reads or writes outside its iterations."""
-    outside = turn.fit.fixed + moved * turn.fit.moved * turn.rows * dim / (128 * 128)
-    return [(n + masked * (MASKED - 1)) * turn.cycles + outside for n, masked in tiles]
+    outside = iteration.fit.fixed + moved * iteration.fit.moved * iteration.rows * dim / (128 * 128)
+    return [(n + masked * (MASKED - 1)) * iteration.cycles + outside for n, masked in tiles]
 
 
 def seconds(
-    turn: Turn, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool, moved: float = 1
+    iteration: Iteration, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool, moved: float = 1
 ) -> float:
     """The time of a launch whose columns (heads of sequences) have these tiles each. A call ends with its last wave of blocks;
     an even one, longest tiles first, ends evenly."""
-    cost = tile_cycles(turn, tiles, dim, moved)
-    slots = gpu.sms * turn.blocks
-    # A turn's cycles are for all blocks of the SM at once.
+    cost = tile_cycles(iteration, tiles, dim, moved)
+    slots = gpu.sms * iteration.blocks
+    # An iteration's cycles are for all blocks of the SM at once.
     if even:
         total = max(sum(cost) * columns / slots, max(cost))
     else:
@@ -116,11 +116,11 @@ def seconds(
     return total / gpu.sustained_hertz
 
 
-def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
+def teraflops(iteration: Iteration, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
     """The rate of a call with as many queries as keys, which memory does not bound."""
-    tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
+    tiles = iterations(sequence, sequence, iteration.rows, iteration.keys, causal)
     flops = 4 * sequence * sequence * dim * batch_heads / (2 if causal else 1)
-    return flops / seconds(turn, gpu, tiles, batch_heads, dim, causal) / 1e12
+    return flops / seconds(iteration, gpu, tiles, batch_heads, dim, causal) / 1e12
 
 
 def default_gpu(sm: int, warpgroups: bool = False) -> str | None:

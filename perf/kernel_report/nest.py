@@ -1,4 +1,4 @@
-"""A turn of a kernel without tensor cores: a loop over tiles of keys in which other loops copy tiles and multiply them. How
+"""An iteration of a kernel without tensor cores: a loop over tiles of keys in which other loops copy tiles and multiply them. How
 often these run follows from the work that is to be done."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ L2_LATENCY = 250  # cycles from asking the L2 cache to having it (Jia et al. 201
 
 @dataclass
 class Nest:
-    parts: list[tuple[list[Instruction], float]]  # instructions, and how often a turn executes them
-    waits: float  # how often a warp waits in a turn for its latest load from global memory
+    parts: list[tuple[list[Instruction], float]]  # instructions, and how often an iteration executes them
+    waits: float  # how often a warp waits in an iteration for its latest load from global memory
 
     @property
     def issued(self) -> float:

@@ -1,5 +1,5 @@
 """The model held to other kernels: FlashAttention-2 and 3 by the machine code of their steady loops, against the speeds that
-their authors and users published. perf/peers/peers compiles them; the load of a turn is kept in peers.json, their code is not.
+their authors and users published. perf/peers/peers compiles them; the load of an iteration is kept in peers.json, their code is not.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Loop:
 
     @property
     def backward(self) -> bool:
-        """Rows are then those of a turn, keys the block's."""
+        """Rows are then those of an iteration, keys the block's."""
         return self.name.startswith("fa2_backward")
 
     @property
-    def bytes_a_turn(self) -> int:
+    def bytes_per_iteration(self) -> int:
         """That a block brings in; backward also adds to a tile of dQ in f32."""
         if self.backward:
             return model.tile_bytes(self.rows, self.dim) + 4 * self.rows * self.dim
@@ -66,7 +66,7 @@ LOOPS = [
 
 @dataclass(frozen=True)
 class Reading:
-    """The load of an SM of a GPU in a turn of a loop: cycles of a sub-core, for all its warps."""
+    """The load of an SM of a GPU in an iteration of a loop: cycles of a sub-core, for all its warps."""
 
     loop: str
     gpu: str
@@ -88,7 +88,7 @@ def read(folder: Path, tools: Path) -> list[Reading]:
         for name in of.gpus:
             gpu, rates = GPUS[name], RATES[GPUS[name].sm]
             units = {unit: warps * t for unit, t in model.unit_cycles(loop.steady, rates, gpu.mma_factor).items()}
-            moved = of.blocks * of.bytes_a_turn
+            moved = of.blocks * of.bytes_per_iteration
             if not any(i.opcode == "LDGSTS" for i in loop.steady):
                 units["shared"] += moved / rates.shared_bytes  # brought by TMA, of which the loop holds nothing
             units["L2"] = moved / rates.l2_bytes
@@ -104,7 +104,7 @@ READINGS = [Reading(**r) for r in json.loads(FILE.read_text())]
 
 
 def units_on(loop: Loop, gpu: str) -> dict[str, float]:
-    """The load of a GPU in a turn, from a reading for one of the same SM: their tensor cores' rates may differ."""
+    """The load of a GPU in an iteration, from a reading for one of the same SM: their tensor cores' rates may differ."""
     same = [r for r in READINGS if r.loop == loop.name and GPUS[r.gpu].sm == GPUS[gpu].sm]
     reading = next((r for r in same if r.gpu == gpu), same[0])
     factor = GPUS[gpu].mma_factor / GPUS[reading.gpu].mma_factor
@@ -130,9 +130,9 @@ class Published:
     def by(self, fit: model.Fit) -> float:
         gpu, of = GPUS[self.gpu], self.loop
         units = units_on(of, self.gpu)
-        turn = model.Turn(units, units["tensor"], of.blocks, of.rows, of.keys, fit=fit)
+        iteration = model.Iteration(units, units["tensor"], of.blocks, of.rows, of.keys, fit=fit)
         heads = self.heads or max(1, 16384 // self.sequence) * 2048 // of.dim
-        return model.teraflops(turn, gpu, self.sequence, of.dim, heads, self.causal)
+        return model.teraflops(iteration, gpu, self.sequence, of.dim, heads, self.causal)
 
     @property
     def modelled(self) -> float:

@@ -1,5 +1,5 @@
 """Instructions of the two kernels of a decode, in machine code: until the first keys are asked for, until they are waited for,
-in each turn over a block of keys, and from the last one on; before and after the wait of fa_combine."""
+in each iteration over a block of keys, and from the last one on; before and after the wait of fa_combine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Decode:
     keys: int  # of a block of keys
     asks: Part  # until a block's first keys are asked for
     readies: Part  # from then on, until it waits for them
-    first: Part  # turn, in which the references of sums move
-    turns: dict[int, float]  # cycles of a further one, by blocks an SM
-    turn: Part
-    ends: Part  # from the last turn to the results of eight rows
+    first: Part  # iteration, in which the references of sums move
+    iterations: dict[int, float]  # cycles of a further one, by blocks an SM
+    iteration: Part
+    ends: Part  # from the last iteration to the results of eight rows
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ def decode(function: Function, sm: int, dim: int, tile: Tile, rows_q: int) -> De
         rest += shortest(function, at, to, {"LDGSTS": chunks})
     rest += shortest(function, groups[tile.stages - 2], waits[0], {})
     needs = {"LDGSTS": 2 * chunks, "HMMA": products, "MUFU.EX2": tile.rows // 8 * (tile.keys // warps // 4)}
-    turn = shortest(function, waits[0], waits[0], needs)
+    iteration = shortest(function, waits[0], waits[0], needs)
     first = shortest(function, waits[0], waits[0], {**needs, "SHFL": tile.rows // 4})
     rows = tile.rows // 2
     stores = -(-rows // (2 * warps))  # two rows of a warp at a time
     end = places(function, "BAR.RED")[-1]
     quads = stores * (dim // 64)
     ends = shortest(function, waits[-1], end, {"STS.64": dim // 8 + 1, "STG.E.64": stores, "STG.E.128": quads, "VOTE": stores})
-    turns = {n: schedule.cycles_a_turn(turn, RATES[sm], n * warps // SUB_CORES, n) for n in (1, 2)}
+    iterations = {n: schedule.cycles_per_iteration(iteration, RATES[sm], n * warps // SUB_CORES, n) for n in (1, 2)}
     parts = (Part.of(way, sm) for way in (begun[:asked], rest, first))
-    return Decode(tile.keys, *parts, turns, Part.of(turn, sm), Part.of(ends, sm))
+    return Decode(tile.keys, *parts, iterations, Part.of(iteration, sm), Part.of(ends, sm))
 
 
 def combine(function: Function, sm: int) -> Combine:

@@ -39,11 +39,11 @@ def loop_row(e: Entry) -> list[str]:
 
 
 def model_row(e: Entry) -> list[str]:
-    if e.turn is None:
+    if e.iteration is None:
         return [e.label] + ["rates not known"] + [""] * 10
-    units = [f"{e.turn.units[u]:.0f}" for u in UNITS]
+    units = [f"{e.iteration.units[u]:.0f}" for u in UNITS]
     fraction = f"{100 * e.of_peak:.0f} %" if e.of_peak is not None else ""
-    return [e.label, str(e.gpu), *units, f"{e.turn.cycles:.0f}", e.turn.limit, fraction]
+    return [e.label, str(e.gpu), *units, f"{e.iteration.cycles:.0f}", e.iteration.limit, fraction]
 
 
 def product_row(e: Entry) -> list[str]:
@@ -90,16 +90,16 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
     whole = [e for e in entries if e.name == "fa_forward_plain" or e.products]
     parts = [
         "# Kernel report\n\nMade by `perf/kernel-report`; [kernel-model.md](kernel-model.md) has the rules. Counted and modelled,"
-        f" **not yet measured on hardware**. The {held}\n\nSteady loop of a warp, one turn:\n\n",
+        f" **not yet measured on hardware**. The {held}\n\nSteady loop of a warp, one iteration:\n\n",
         table(["kernel", "tile", "issued", "tensor / ideal", "issued an mma", "a score", "of it not mma, ldmatrix", "MUFU",
                "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in whole]),
-        "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n\n",
-        predicted(["kernel", "GPU", *UNITS, "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
+        "\nCycles of a sub-core for an iteration of all its warps, not yet measured on hardware:\n\n",
+        predicted(["kernel", "GPU", *UNITS, "iteration", "limit", "of the peak"], [model_row(e) for e in whole]),
     ]  # fmt: skip
     if rows := [product_row(e) for e in whole if e.products]:
         head = ["kernel", "columns / ideal", "groups", "between two products", "moves of sums", "waited for alone",
-                "warnings of ptxas", "skipped in most turns", "a score, these included"]  # fmt: skip
-        parts += ["\nProducts of warpgroups in a turn:\n\n", table(head, rows)]
+                "warnings of ptxas", "skipped in most iterations", "a score, these included"]  # fmt: skip
+        parts += ["\nProducts of warpgroups in an iteration:\n\n", table(head, rows)]
     shapes = [
         [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %",
          f"{e.capped[shape]:.0f}" if shape in e.capped else ""]
@@ -173,8 +173,8 @@ def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:
                 "tensor": e.tensor, "tensor_ideal": e.tensor_ideal, "issued": e.issued, "seldom": e.seldom,
                 "issued_a_score": e.per_score, "issued_a_score_rest": e.per_score_rest, "counts": e.counts,
                 "products": vars(e.products) if e.products else None, "warnings": e.warnings, "gpu": e.gpu,
-                "cycles": e.turn.units if e.turn else None, "turn": e.turn.cycles if e.turn else None,
-                "limit": e.turn.limit if e.turn else None,
+                "cycles": e.iteration.units if e.iteration else None, "iteration": e.iteration.cycles if e.iteration else None,
+                "limit": e.iteration.limit if e.iteration else None,
                 "of_peak": e.of_peak, "teraflops": e.speeds, "teraflops_capped": e.capped, "emulated": e.emulated,
                 "goals": [vars(v) for v in judge(e)],
             }

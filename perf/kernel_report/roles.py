@@ -1,5 +1,5 @@
-"""Kernels whose warps have roles, on Blackwell's tensor memory: the instructions of a turn of each role, and their load of
-an SM in a turn of the block: two tiles of queries or one, one of keys each."""
+"""Kernels whose warps have roles, on Blackwell's tensor memory: the instructions of an iteration of each role, and their load of
+an SM in an iteration of the block: two tiles of queries or one, one of keys each."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ TENSOR_MEMORY = ("LDTM", "STTM")  # ".x32": registers of a lane
 
 @dataclass(frozen=True)
 class Role:
-    """The instructions of a warp in a turn of the block."""
+    """The instructions of a warp in an iteration of the block."""
 
     name: str
     warps: int  # of a sub-core, of the one that has most of them
-    turn: list[Instruction]
+    iteration: list[Instruction]
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(i.opcode for i in self.turn)
+        return Counter(i.opcode for i in self.iteration)
 
 
 def body(function: Function, loop: tuple[int, int]) -> Counter[str]:
@@ -52,15 +52,15 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
 
 
 def features(keys: int) -> dict[str, dict[str, int]]:
-    """The instructions of a softmax warp a turn for a feature that is on (collective/deferred_score_mod.cuh): a softcap's reciprocals, one
+    """The instructions of a softmax warp an iteration for a feature that is on (collective/deferred_score_mod.cuh): a softcap's reciprocals, one
     a score; a distance of ALiBi that becomes a number."""
     return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2F.S64": 1}}
 
 
 def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = "") -> list[Role]:
-    """Roles of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
-    is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
-    values are released by the last tile of queries alone: a turn in between has both."""
+    """Roles of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: an iteration of the correction's loop
+    is for both tiles, as in FlashAttention-4. In ours the first iteration of softmax says nothing to the correction, and keys and
+    values are released by the last tile of queries alone: an iteration in between has both."""
     inner = [(loop, body(function, loop)) for loop in backward_branches(function)]  # shortest first
 
     def loop_of(what: str, found) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles
     correction = loop_of("correction", lambda c: c["LDTM"] > 0 and c["STTM"] > 0 and c["SYNCS"] > 1 and c["MUFU"] == 0)
     load = loop_of("load", lambda c: c["UTMALDG"] > 1 and c["SYNCS"] > 1)
     once = around(function, correction, {"SYNCS": 1})
-    # Scores and sums of each tile, keys, values; and queries, by a predicate that is false but in the last turn.
+    # Scores and sums of each tile, keys, values; and queries, by a predicate that is false but in the last iteration.
     signals, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 3})
     weighs = {"STTM": 1, **(features(keys)[feature] if feature else {"MUFU": 1})}
     return [
@@ -91,11 +91,11 @@ def width(i: Instruction) -> int:
     return int(next((part[1:] for part in i.modifiers.split(".") if part[:1] == "x" and part[1:].isdigit()), "1"))
 
 
-def unit_cycles(turn: list[Instruction], rates: Rates) -> dict[str, float]:
+def unit_cycles(iteration: list[Instruction], rates: Rates) -> dict[str, float]:
     """As model.unit_cycles, with the additions of this generation: packed operations, and the way to tensor memory."""
-    known = [i for i in turn if i.opcode not in (*PACKED, *TENSOR_MEMORY, PRODUCT)]
+    known = [i for i in iteration if i.opcode not in (*PACKED, *TENSOR_MEMORY, PRODUCT)]
     units = model.unit_cycles(known, rates)
-    units["issue"] = float(len(turn))
-    units["FP32"] += sum(2 * rates.fp32 for i in turn if i.opcode in PACKED)
-    units["TMEM"] = float(sum(width(i) for i in turn if i.opcode in TENSOR_MEMORY))
+    units["issue"] = float(len(iteration))
+    units["FP32"] += sum(2 * rates.fp32 for i in iteration if i.opcode in PACKED)
+    units["TMEM"] = float(sum(width(i) for i in iteration if i.opcode in TENSOR_MEMORY))
     return units

@@ -21,7 +21,7 @@ ASYNCHRONOUS = ("HGMMA", "QGMMA")
 class Warp:
     block: int
     at: int = 0
-    turns: int = 0
+    iterations: int = 0
     ready: float = 0
     boards: list[float] = field(default_factory=lambda: [0.0] * 6)
     waiting: bool = False  # at a barrier of its block
@@ -30,17 +30,17 @@ class Warp:
     let_pass: list[float] = field(default_factory=list)  # when it let the next warpgroup pass
 
 
-def cycles_a_turn(
-    loop: list[Instruction], rates: Rates, warps: int, blocks: int, turns: int = 6, mma_factor: float = 1
+def cycles_per_iteration(
+    loop: list[Instruction], rates: Rates, warps: int, blocks: int, iterations: int = 6, mma_factor: float = 1
 ) -> float:
-    """Cycles that a sub-core takes for a turn of all its `warps`, which belong to `blocks` blocks. The first turns, in
+    """Cycles that a sub-core takes for an iteration of all its `warps`, which belong to `blocks` blocks. The first iterations, in
     which warps move apart, do not count."""
     costs = [(unit(i.opcode), cycles(rates, i.opcode, i.modifiers, mma_factor)) for i in loop]
     crew = [Warp(block=n * blocks // warps) for n in range(warps)]
     free: dict[str, float] = {}
     boards = [[b for b in range(6) if i.control.waits >> b & 1] for i in loop]
-    in_turn = any(i.opcode == "BAR" and ".ARV" in i.modifiers for i in loop)
-    now, last, begun, warm_up = 0.0, crew[0], 0.0, turns // 2
+    alternates = any(i.opcode == "BAR" and ".ARV" in i.modifiers for i in loop)
+    now, last, begun, warm_up = 0.0, crew[0], 0.0, iterations // 2
 
     def earliest(n: int) -> float:
         """When a warp's next instruction can issue, as far as is known now."""
@@ -55,7 +55,7 @@ def cycles_a_turn(
             left = int(what.operands.split(",")[1], 0)
             if len(warp.products) > left:
                 when = max(when, warp.products[-1 - left] + LATENCY["tensor"])
-        if in_turn and what.opcode == "BAR" and ".SYNC" in what.modifiers:
+        if alternates and what.opcode == "BAR" and ".SYNC" in what.modifiers:
             before, needed = crew[n - 1], warp.passed + (n > 0)  # the first begins
             if len(before.let_pass) < needed:
                 return math.inf
@@ -77,7 +77,7 @@ def cycles_a_turn(
             done = begin + (LATENCY[kind] if board == what.control.writes else cost)
             warp.boards[board] = max(warp.boards[board], done)
         warp.ready = now + max(what.control.stall, 1)
-        if what.opcode == "BAR" and in_turn:
+        if what.opcode == "BAR" and alternates:
             if ".ARV" in what.modifiers:
                 warp.let_pass.append(now)
             else:
@@ -90,10 +90,10 @@ def cycles_a_turn(
                     mate.waiting, mate.ready = False, now + LATENCY["issue"]
         warp.at += 1
         if warp.at == len(loop):
-            warp.at, warp.turns = 0, warp.turns + 1
-            if min(w.turns for w in crew) >= turns:
-                return (now - begun) / (turns - warm_up)
-            if begun == 0 and min(w.turns for w in crew) >= warm_up:
+            warp.at, warp.iterations = 0, warp.iterations + 1
+            if min(w.iterations for w in crew) >= iterations:
+                return (now - begun) / (iterations - warm_up)
+            if begun == 0 and min(w.iterations for w in crew) >= warm_up:
                 begun = now
         last, now = warp, now + 1
 

@@ -1,4 +1,4 @@
-"""How often kernels/forward/wgmma scales a warp's weights, which most turns skip: counted by the emulator on given inputs, and the
+"""How often kernels/forward/wgmma scales a warp's weights, which most iterations skip: counted by the emulator on given inputs, and the
 instructions a score to be expected from it."""
 
 from __future__ import annotations

@@ -100,20 +100,20 @@ def dtype_of(arch: str) -> str:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Iteration:
     entry: str
     a_score: float  # instructions of the machine code that a lane issues; but for plain, as far as is known
-    turn: model.Turn
+    iteration: model.Iteration
 
 
-class Turns:
-    """Turns of the kernels of a build, each found once."""
+class Iterations:
+    """Iterations of the kernels of a build, each found once."""
 
     def __init__(self, build: Path, tools: Path, compiler: str) -> None:
         self.build, self.tools, self.compiler = build, tools, compiler
         self.tiles = images.tiles(compiler)
         self.functions: dict[tuple[str, str, int], tuple[images.Image, dict[str, Function]]] = {}
-        self.found: dict[tuple[str, str, int, str], Turn] = {}  # by architecture, family, head dimension and feature
+        self.found: dict[tuple[str, str, int, str], Iteration] = {}  # by architecture, family, head dimension and feature
         self.counted: dict[tuple[str, int], latency.Counts] = {}
 
     def image(self, arch: str, dim: int, family: str = "mma") -> tuple[images.Image, dict[str, Function]]:
@@ -123,49 +123,49 @@ class Turns:
             self.functions[arch, family, dim] = image, {f.name: f for f in images.functions(image.path, self.tools)}
         return self.functions[arch, family, dim]
 
-    def warpgroups(self, arch: str, call: Call, entry: str) -> Turn:
-        """Turn of kernels whose warpgroups multiply: all by their machine code, in which the code of each feature is known."""
+    def warpgroups(self, arch: str, call: Call, entry: str) -> Iteration:
+        """Iteration of kernels whose warpgroups multiply: all by their machine code, in which the code of each feature is known."""
         feature = call.features if entry == FEATURED else ""
         key = (arch, "wgmma", call.dim, feature or ("values of 128" if call.dim_v else ""))
         if key not in self.found:
             image, functions = self.image(arch, call.dim, "wgmma")
             found = analyse(image, functions[entry], self.tiles["wgmma", image.sm, call.dim, entry], feature=feature)
-            assert found is not None and found.turn is not None
-            self.found[key] = Turn(entry, found.per_score, found.turn)
+            assert found is not None and found.iteration is not None
+            self.found[key] = Iteration(entry, found.per_score, found.iteration)
         return self.found[key]
 
     def tile(self, arch: str, dim: int, entry: str) -> images.Tile:
         return self.tiles["mma", self.image(arch, dim)[0].sm, dim, entry]
 
-    def plain(self, arch: str, dim: int) -> tuple[model.Turn, int]:
+    def plain(self, arch: str, dim: int) -> tuple[model.Iteration, int]:
         """And how many instructions a warp issues in it."""
         image, functions = self.image(arch, dim)
         entry = analyse(image, functions[PLAIN], self.tile(arch, dim, PLAIN))
-        assert entry is not None and entry.turn is not None
-        return entry.turn, entry.issued
+        assert entry is not None and entry.iteration is not None
+        return entry.iteration, entry.issued
 
     def of_machine(self, arch: str, dim: int) -> float:
         tile = self.tile(arch, dim, PLAIN)
         _, of = executed.executed(self.build, arch, dtype_of(arch), Call(1, 1, 1, 0, 0, dim), tile)
         return of.of_machine(self.plain(arch, dim)[1])
 
-    def turn(self, arch: str, call: Call, entry: str) -> Turn:
+    def iteration(self, arch: str, call: Call, entry: str) -> Iteration:
         key = (arch, "mma", call.dim, call.features)
         if key in self.found:
             return self.found[key]
         tile = self.tile(arch, call.dim, entry)
         scores = tile.rows * tile.keys / tile.threads
         if entry == PLAIN:
-            turn, issued = self.plain(arch, call.dim)
-            self.found[key] = Turn(entry, issued / scores, turn)
+            iteration, issued = self.plain(arch, call.dim)
+            self.found[key] = Iteration(entry, issued / scores, iteration)
         else:
             image, functions = self.image(arch, call.dim)
             served_by, of = executed.executed(self.build, arch, dtype_of(arch), call, tile)
             if served_by != entry:
                 raise SystemExit(f"{image.path}: got {served_by} for {call.text}, expected {entry}")
             of_machine = self.of_machine(arch, call.dim)
-            turn = executed.turn(of, RATES[image.sm], functions[entry].registers, tile, call.dim, of_machine)
-            self.found[key] = Turn(entry, of.issued_by(of_machine) / scores, turn)
+            iteration = executed.iteration(of, RATES[image.sm], functions[entry].registers, tile, call.dim, of_machine)
+            self.found[key] = Iteration(entry, of.issued_by(of_machine) / scores, iteration)
         return self.found[key]
 
     def counts(self, arch: str, page: int) -> latency.Counts:
@@ -174,73 +174,75 @@ class Turns:
         return self.counted[arch, page]
 
 
-def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
+def on_board(iteration: model.Iteration, gpu: Gpu) -> model.Iteration:
     """With the rate of the board's tensor cores."""
-    units = {name: t * (gpu.mma_factor if name == "tensor" else 1) for name, t in turn.units.items()}
-    return replace(turn, units=units, ideal=turn.ideal * gpu.mma_factor)
+    units = {name: t * (gpu.mma_factor if name == "tensor" else 1) for name, t in iteration.units.items()}
+    return replace(iteration, units=units, ideal=iteration.ideal * gpu.mma_factor)
 
 
-def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
+def prefill(iterations: Iterations, call: Call, board: str, plan: Plan) -> Made:
     gpu = GPUS[board]
     arch = BOARDS[board]
-    turn = (
-        turns.warpgroups(arch, call, plan.entry).turn if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
+    iteration = (
+        iterations.warpgroups(arch, call, plan.entry).iteration
+        if gpu.wgmma
+        else on_board(iterations.iteration(arch, call, plan.entry).iteration, gpu)
     )
     even = call.causal or bool(call.lengths)
     columns = (call.dim + call.columns) // 2
-    by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), call.heads, columns, even)
+    by_units = model.seconds(iteration, gpu, call.tiles(iteration.rows, iteration.keys), call.heads, columns, even)
     by_memory = plan.memory_seconds(gpu)
     return Made(call, board, plan, max(by_units, by_memory), by_memory > by_units)
 
 
-def few(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
-    """Few queries, whose heads share a tile, over keys in splits: as decodes, with turns of the loop of prefills."""
-    gpu, of = GPUS[board], turns.counts(BOARDS[board], call.page)
-    turn = turns.warpgroups(BOARDS[board], call, plan.entry).turn
+def few(iterations: Iterations, call: Call, board: str, plan: Plan) -> Made:
+    """Few queries, whose heads share a tile, over keys in splits: as decodes, with iterations of the loop of prefills."""
+    gpu, of = GPUS[board], iterations.counts(BOARDS[board], call.page)
+    iteration = iterations.warpgroups(BOARDS[board], call, plan.entry).iteration
     clock, rows = gpu.clock * 1e9, call.queries * call.heads // call.heads_kv
     each = -(-(-(-call.keys // plan.keys)) // plan.splits)
-    (cycles,) = model.tile_cycles(replace(turn, rows=rows), [(0, 0)], call.dim)
+    (cycles,) = model.tile_cycles(replace(iteration, rows=rows), [(0, 0)], call.dim)
     moved = plan.read / (gpu.dram * 1e9)
-    both = latency.LAUNCH + LATENCY + max(-(-plan.tiles * plan.splits // plan.slots) * each * turn.cycles / clock, moved)
+    both = latency.LAUNCH + LATENCY + max(-(-plan.tiles * plan.splits // plan.slots) * each * iteration.cycles / clock, moved)
     both += cycles / clock + latency.combine_seconds(gpu, of.combine, plan.tiles * rows, plan.splits)
     return Made(call, board, plan, both, moved > both / 2)
 
 
-def decode(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
-    gpu, of = GPUS[board], turns.counts(BOARDS[board], call.page)
+def decode(iterations: Iterations, call: Call, board: str, plan: Plan) -> Made:
+    gpu, of = GPUS[board], iterations.counts(BOARDS[board], call.page)
     each = -(-call.keys // plan.keys // plan.splits)
     both, _ = latency.seconds_of(gpu, of, plan.tiles, plan.splits, each, plan.slots, plan.read)
     return Made(call, board, plan, both, plan.memory_seconds(gpu) > both / 2)
 
 
-def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
+def made(iterations: Iterations, calls: list[Call], boards: list[str]) -> Iterator[Made]:
     wanted = [(call, board) for call in calls for board in boards]
-    planned = plans(turns.build, wanted)
+    planned = plans(iterations.build, wanted)
     for (call, board), plan in zip(wanted, planned, strict=True):
         if GPUS[board].wgmma != (plan.family == "wgmma") or (call.dim_v and plan.family != "wgmma"):
             continue  # of other families: in separate columns, and as wide as their queries
-        yield (decode if plan.entry == DECODE else prefill)(turns, call, board, plan)
+        yield (decode if plan.entry == DECODE else prefill)(iterations, call, board, plan)
 
 
-def few_rows(turns: Turns) -> list[list[str]]:
+def few_rows(iterations: Iterations) -> list[list[str]]:
     """Calls of few queries by the family that supports them, next to their goals."""
     result: list[list[str]] = []
-    planned = plans(turns.build, [(call, FEW_ON) for call, _ in FEW])
+    planned = plans(iterations.build, [(call, FEW_ON) for call, _ in FEW])
     known: dict[tuple[int, int], float] = {}  # of one query, by sequences and keys
     for (call, goal), plan in zip(FEW, planned, strict=True):
-        of = (decode if plan.entry == DECODE else few)(turns, call, FEW_ON, plan)
+        of = (decode if plan.entry == DECODE else few)(iterations, call, FEW_ON, plan)
         one = known.setdefault((call.batch, call.keys), of.seconds)
         by = f"{plan.family}, {plan.entry.removeprefix('fa_forward_')}, {plan.splits} splits"
         result.append([call.text, by, f"{1e6 * of.seconds:.1f}", f"{100 * of.of_rate:.0f} %", f"{of.seconds / one:.2f}", goal])
     return result
 
 
-def prefilled_rows(turns: Turns) -> list[list[str]]:
+def prefilled_rows(iterations: Iterations) -> list[list[str]]:
     """Next to the published figures of others. The verdict is the model's."""
     result = []
     for (rows, of), causal in ((figures, causal) for causal in (False, True) for figures in PREFILLED.items()):
         cudnn, flash = (both[causal] for both in of)
-        (ours,) = made(turns, [Call(2, 64, 8, rows, rows, 128, causal=causal)], [FEW_ON])
+        (ours,) = made(iterations, [Call(2, 64, 8, rows, rows, 128, causal=causal)], [FEW_ON])
         goal = OVER_CUDNN.get((rows, causal))
         times = ours.teraflops / cudnn, ours.teraflops / flash
         met = goal and times[0] >= goal and (rows < 8192 or times[1] >= 1)
@@ -269,42 +271,46 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
     return result
 
 
-def dq_semaphore_rows(turns: Turns) -> list[list[str]]:
-    """The turns that calls were modelled by: a line for each architecture, head dimension and set of features."""
+def iteration_rows(iterations: Iterations) -> list[list[str]]:
+    """The iterations that calls were modelled by: a line for each architecture, head dimension and set of features."""
     result = []
     for (arch, family, dim, features), of in sorted(
-        turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])
+        iterations.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])
     ):
-        plain = turns.found.get((arch, family, dim, ""))
+        plain = iterations.found.get((arch, family, dim, ""))
         gpu = GPUS[next(board for board, its in BOARDS.items() if its == arch and GPUS[board].wgmma == (family == "wgmma"))]
-        cost = of.turn.cycles / of.turn.blocks / of.turn.rows / of.turn.keys
-        times = f"{cost / (plain.turn.cycles / plain.turn.blocks / plain.turn.rows / plain.turn.keys):.2f}" if plain else ""
+        cost = of.iteration.cycles / of.iteration.blocks / of.iteration.rows / of.iteration.keys
+        times = (
+            f"{cost / (plain.iteration.cycles / plain.iteration.blocks / plain.iteration.rows / plain.iteration.keys):.2f}"
+            if plain
+            else ""
+        )
         result.append([f"sm_{arch} {family} hd{dim}", features or "none", of.entry.removeprefix("fa_forward_"), f"{of.a_score:.1f}",
-                       f"{of.turn.cycles:.0f}", of.turn.limit, f"{100 * of.turn.of_peak(gpu):.0f} %", times])  # fmt: skip
+                       f"{of.iteration.cycles:.0f}", of.iteration.limit, f"{100 * of.iteration.of_peak(gpu):.0f} %", times])  # fmt: skip
     return result
 
 
-def published_rows(turns: Turns) -> list[list[str]]:
+def published_rows(iterations: Iterations) -> list[list[str]]:
     """Published figures of others, this library's decode, and the bytes alone."""
     rows = []
-    for one in made(turns, list(PUBLISHED), [PUBLISHED_ON]):
+    for one in made(iterations, list(PUBLISHED), [PUBLISHED_ON]):
         figures = [1e6 * one.seconds, PUBLISHED[one.call], 1e6 * one.plan.memory_seconds(GPUS[PUBLISHED_ON])]
         rows.append([one.call.text, *(f"{us:.1f}" for us in figures), f"{100 * (figures[0] / figures[1] - 1):+.0f} %"])
     return rows
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:
-    boards, turns = list(BOARDS), Turns(build, tools, compiler)
+    boards, iterations = list(BOARDS), Iterations(build, tools, compiler)
     small = [board for board in boards if not GPUS[board].wgmma]  # on which few rows run
     names, cards = [board.removesuffix(" mma.sync") for board in boards], [card(board) for board in small]
-    prefills, decodes = list(made(turns, PREFILLS, boards)), list(made(turns, DECODES, small))
-    head = ["kernel", "features", "entry point", "a score", "turn, cycles", "limit", "of the peak", "time, in plain's"]
+    prefills, decodes = list(made(iterations, PREFILLS, boards)), list(made(iterations, DECODES, small))
+    head = ["kernel", "features", "entry point", "a score", "iteration, cycles", "limit", "of the peak", "time, in plain's"]
     return "\n".join([
-        predicted(head, dq_semaphore_rows(turns)),
+        predicted(head, iteration_rows(iterations)),
         predicted(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         predicted(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
-        predicted([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),
+        predicted([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(iterations)),
         table([f"rows, on an {card(FEW_ON)}", "mask", "predicted TFLOP/s", "cuDNN 9.27", "times it", "FlashAttention-4", "times it",
-               "goal", "verdict"], prefilled_rows(turns)),
-        table(["decode on an H200", "predicted, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
+               "goal", "verdict"], prefilled_rows(iterations)),
+        table(["decode on an H200", "predicted, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(iterations)),
     ])  # fmt: skip

@@ -22,7 +22,7 @@ MOVES = ("MOV", "IMAD.MOV", "IMAD.MOV.U32", "R2R")
 SERIALISED = re.compile(r"C75\d\d")  # ptxas' warnings of products that it made wait
 
 
-# Entry::score_mod's instructions in a turn of a feature, by the number of a lane's scores (collective/deferred_score_mod.cuh): a softcap's
+# Entry::score_mod's instructions in an iteration of a feature, by the number of a lane's scores (collective/deferred_score_mod.cuh): a softcap's
 # tangent is an exponential and a reciprocal; distances of ALiBi are multiply-adds, behind which maxima come before weights.
 FEATURES = {
     "softcap": {"MUFU.EX2": (2, 0), "MUFU.RCP": (1, 0)},
@@ -31,7 +31,7 @@ FEATURES = {
 
 
 def with_feature(function: Function, loop: Loop, feature: str) -> list[Instruction] | None:
-    """The turn of a loop in which a feature is switched on; None where the loop does not have it."""
+    """The iteration of a loop in which a feature is switched on; None where the loop does not have it."""
     scores = loop.counts["MUFU"]
     needs = {kind: each * scores + more for kind, (each, more) in FEATURES[feature].items()}
     body = function.instructions[loop.begin : loop.end + 1]
@@ -54,7 +54,7 @@ def sums(product: Instruction) -> range:
 
 @dataclass(frozen=True)
 class Products:
-    """The products of a turn of a warpgroup."""
+    """The products of an iteration of a warpgroup."""
 
     columns: int  # of all products; one takes half as many cycles
     groups: int  # that it waits for as a whole

@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
-from kernel_report import backward, backward_peers, backward_report, backward_roles, in_turns, model, peers  # noqa: E402
+from kernel_report import backward, backward_peers, backward_report, backward_roles, dq_order, model, peers  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 from kernel_report.sass import Function, Instruction  # noqa: E402
@@ -42,12 +42,12 @@ class Ways(unittest.TestCase):
         body = [("BRA", "P1 masked"), *PLAIN, ("BRA", "PT joined"), *MASKED, ("NOP", "")]
         masked = 1 + 1 + len(PLAIN) + 1
         of = self.looped(body, {"masked": masked, "joined": masked + len(MASKED)})
-        turn = backward.turn(IMAGE, of, self.tile)
-        assert turn is not None
+        iteration = backward.iteration(IMAGE, of, self.tile)
+        assert iteration is not None
         # The branch around, the plain step, its jump, what follows and the branch back.
-        self.assertEqual((turn.owned, turn.walked, turn.issued), (16, 16, 1 + len(PLAIN) + 1 + 2))
-        self.assertEqual((turn.count("ISETP"), turn.count("HMMA")), (0, backward.tensor_ideal(IMAGE, turn, of.name)))
-        self.assertEqual(turn.scores, 4)
+        self.assertEqual((iteration.owned, iteration.walked, iteration.issued), (16, 16, 1 + len(PLAIN) + 1 + 2))
+        self.assertEqual((iteration.count("ISETP"), iteration.count("HMMA")), (0, backward.tensor_ideal(IMAGE, iteration, of.name)))
+        self.assertEqual(iteration.scores, 4)
 
     def test_pairs_take_two_ways(self) -> None:
         """Tile: 16 rows of queries are walked, 16 keys owned; a warp of each pair has 8 scores a lane, the other fetches them."""
@@ -56,12 +56,12 @@ class Ways(unittest.TestCase):
         body = [*[("HMMA", "")] * 8, *[("LDGSTS", "")] * 2, ("BRA", "P1 key"), *value, *key, ("NOP", "")]
         at = 1 + 8 + 2 + 1 + len(value)
         of = self.looped(body, {"key": at, "joined": at + len(key)}, "fa_backward_dkv")
-        turn = backward.turn(IMAGE, of, self.tile)
-        assert turn is not None
+        iteration = backward.iteration(IMAGE, of, self.tile)
+        assert iteration is not None
         common = 8 + 2 + 1 + 2
-        self.assertEqual([len(way) for way in turn.ways], [common + len(value), common + len(key)])
-        self.assertEqual((turn.count("MUFU"), turn.count("LDS")), (4, 1))
-        units = turn.on(IMAGE, of).units
+        self.assertEqual([len(way) for way in iteration.ways], [common + len(value), common + len(key)])
+        self.assertEqual((iteration.count("MUFU"), iteration.count("LDS")), (4, 1))
+        units = iteration.on(IMAGE, of).units
         blocks = model.min_blocks_per_sm(RATES[80], 128, 64, 4096)
         self.assertEqual(units["MUFU"], blocks * 2 / 4 * 4 * RATES[80].mufu)
 
@@ -73,23 +73,23 @@ class Ways(unittest.TestCase):
         at = 1 + len(common) + 1 + len(value)
         body = [*common, ("BRA", "P1 key"), *value, *key, ("NOP", "")]
         of = self.looped(body, {"key": at, "joined": at + len(key)}, backward.ALL)
-        turn = backward.turn(IMAGE, of, self.tile)
-        assert turn is not None
-        self.assertEqual((turn.count("HMMA"), turn.count("RED")), (backward.tensor_ideal(IMAGE, turn, of.name), 8))
+        iteration = backward.iteration(IMAGE, of, self.tile)
+        assert iteration is not None
+        self.assertEqual((iteration.count("HMMA"), iteration.count("RED")), (backward.tensor_ideal(IMAGE, iteration, of.name), 8))
         apart = self.looped([line for line in body if line[0] != "RED"], {"key": at - 8, "joined": at - 8 + len(key)}, backward.KEYS)
-        self.assertRaises(ValueError, backward.turn, IMAGE, apart, self.tile)  # it has a product too many
-        less = turn.on(IMAGE, Function(backward.KEYS, 128)).units["L2"]
-        blocks = turn.on(IMAGE, of).blocks
-        self.assertAlmostEqual(turn.on(IMAGE, of).units["L2"] - less, blocks * 4 * 16 * 32 / RATES[80].l2_bytes)
+        self.assertRaises(ValueError, backward.iteration, IMAGE, apart, self.tile)  # it has a product too many
+        less = iteration.on(IMAGE, Function(backward.KEYS, 128)).units["L2"]
+        blocks = iteration.on(IMAGE, of).blocks
+        self.assertAlmostEqual(iteration.on(IMAGE, of).units["L2"] - less, blocks * 4 * 16 * 32 / RATES[80].l2_bytes)
 
     def test_warps_that_sub_cores_do_not_share_evenly(self) -> None:
-        """Two of six warps share a sub-core, whose turn everything waits for; shared memory belongs to all of them."""
+        """Two of six warps share a sub-core, whose iteration everything waits for; shared memory belongs to all of them."""
         tile = Tile(48, 16, 192, 100 << 10, 2)
-        turn = backward.Turn([[Instruction("HMMA", "", "", ""), Instruction("LDSM", ".4", "", "")]], tile, 48, 16)
-        asked, rates = turn.on(IMAGE, Function("fa_backward_dq", 128)), RATES[80]
+        iteration = backward.Iteration([[Instruction("HMMA", "", "", ""), Instruction("LDSM", ".4", "", "")]], tile, 48, 16)
+        asked, rates = iteration.on(IMAGE, Function("fa_backward_dq", 128)), RATES[80]
         self.assertEqual((asked.blocks, asked.units["tensor"], asked.units["issue"]), (1, 2 * rates.mma, 2 * 2))
         self.assertEqual(asked.units["shared"], 1.5 * 4 * 4)
-        self.assertEqual(asked.ideal, 1.5 * backward.tensor_ideal(IMAGE, turn, "fa_backward_dq") * rates.mma)
+        self.assertEqual(asked.ideal, 1.5 * backward.tensor_ideal(IMAGE, iteration, "fa_backward_dq") * rates.mma)
 
     def test_copies_that_each_step_waits_for(self) -> None:
         """By loads of any memory into shared memory, where SM 75 has no registers to ask for them a step ahead."""
@@ -100,8 +100,8 @@ class Ways(unittest.TestCase):
 
     def test_step_that_is_not_there(self) -> None:
         with self.assertRaisesRegex(ValueError, "got 12 HMMA around its loop .* expected 6"):
-            backward.turn(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
-        self.assertIsNone(backward.turn(IMAGE, self.looped([("FMUL", "")], {}), self.tile))
+            backward.iteration(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
+        self.assertIsNone(backward.iteration(IMAGE, self.looped([("FMUL", "")], {}), self.tile))
 
 
 class Roles(unittest.TestCase):
@@ -126,9 +126,9 @@ class Roles(unittest.TestCase):
         distances = [*products, *weights, *[("FFMA", "")] * 9]
         of = self.loops(distances, capped, [*products, *weights])
         found = backward_roles.of_warpgroups(self.warpgroups, of, self.tile)
-        self.assertEqual([(step.loop, len(step.roles[0].turn)) for step in found], [("plain", 98), ("ALiBi", 107), ("softcap", 226)])
-        turn = found[0].turn()
-        self.assertEqual((turn.units["tensor"], turn.units["MUFU"]), (2 * 32 * 64 * RATES[90].wgmma, 2 * 64 * RATES[90].mufu))
+        self.assertEqual([(step.loop, len(step.roles[0].iteration)) for step in found], [("plain", 98), ("ALiBi", 107), ("softcap", 226)])
+        iteration = found[0].iteration()
+        self.assertEqual((iteration.units["tensor"], iteration.units["MUFU"]), (2 * 32 * 64 * RATES[90].wgmma, 2 * 64 * RATES[90].mufu))
         self.assertEqual(found[0].ideal, 2560)
         self.assertEqual((found[2].a_score, found[2].spills), (226 / 64, 0))
         with self.assertRaisesRegex(SystemExit, "got 1 loops of scores"):
@@ -145,59 +145,59 @@ class Roles(unittest.TestCase):
         of = self.loops(products, added, plain, [*plain, ("FFMA", "")], [*plain, *again])
         found = backward_roles.of_tensor_memory(self.tensor_memory, of, self.tile)
         self.assertEqual([step.loop for step in found], ["plain", "ALiBi", "softcap"])
-        self.assertEqual([len(role.turn) for role in found[0].roles], [79, 39, 6])
-        self.assertEqual(len(found[2].roles[0].turn), 79 + len(again))
-        units = found[0].turn().units
+        self.assertEqual([len(role.iteration) for role in found[0].roles], [79, 39, 6])
+        self.assertEqual(len(found[2].roles[0].iteration), 79 + len(again))
+        units = found[0].iteration().units
         self.assertEqual((units["TMEM"], units["tensor"]), (2 * (4 * 32 + 4 * 16) + 2 * 32, 1280))
 
 
 class Calls(unittest.TestCase):
     def test_group_shares_blocks(self) -> None:
         """Blocks of keys walk through all heads of a group, so fewer of them do as much."""
-        turn = model.Turn({"tensor": 1000.0}, 1000.0, 1, 128, 64)
+        iteration = model.Iteration({"tensor": 1000.0}, 1000.0, 1, 128, 64)
         apart, grouped = backward.Call(1, 64, 64, 4096, 128, True), backward.Call(1, 64, 8, 4096, 128, True)
-        times = [backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dkv", call) for call in (apart, grouped)]
+        times = [backward.launch_seconds(iteration, GPUS["A100"], "fa_backward_dkv", call) for call in (apart, grouped)]
         self.assertLess(times[1], times[0])  # less is read and written outside the iterations
         self.assertGreater(times[1], 0.85 * times[0])
-        by_queries = {backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dq", call) for call in (apart, grouped)}
+        by_queries = {backward.launch_seconds(iteration, GPUS["A100"], "fa_backward_dq", call) for call in (apart, grouped)}
         self.assertEqual(len(by_queries), 1)
 
-    def test_turns_begin_apart(self) -> None:
+    def test_iterations_begin_apart(self) -> None:
         """Each block of a column follows the one before it at a step's distance; under a causal mask it has less to do."""
-        blocks = in_turns.grid([10, 10, 10], 1, 1)
-        self.assertEqual((in_turns.end(blocks, 3, False), in_turns.end(blocks, 3, True)), (10, 12))
-        self.assertEqual(in_turns.end(in_turns.grid([10, 8, 6], 1, 1), 3, True), 10)
-        self.assertEqual(in_turns.end(in_turns.grid([10, 10], 2, 2), 4, True), 11)  # columns do not wait for each other
-        self.assertEqual(in_turns.end(blocks, 1, True), 30)
+        blocks = dq_order.grid([10, 10, 10], 1, 1)
+        self.assertEqual((dq_order.end(blocks, 3, False), dq_order.end(blocks, 3, True)), (10, 12))
+        self.assertEqual(dq_order.end(dq_order.grid([10, 8, 6], 1, 1), 3, True), 10)
+        self.assertEqual(dq_order.end(dq_order.grid([10, 10], 2, 2), 4, True), 11)  # columns do not wait for each other
+        self.assertEqual(dq_order.end(blocks, 1, True), 30)
 
     def test_grid(self) -> None:
         """The last group is the rest."""
-        self.assertEqual(in_turns.grid([2, 1], 3, 2), [(0, 2), (1, 2), (0, 1), (1, 1), (2, 2), (2, 1)])
+        self.assertEqual(dq_order.grid([2, 1], 3, 2), [(0, 2), (1, 2), (0, 1), (1, 1), (2, 2), (2, 1)])
 
-    def test_turns_of_a_call(self) -> None:
+    def test_iterations_of_a_call(self) -> None:
         """Full masks of one head wait, as 64 blocks begin at once; many heads hardly do."""
         one, many = (backward.Call(1, heads, heads, 8192, 128, False) for heads in (1, 64))
-        longer = [backward.longer_in_turns(128, 64, GPUS["A100"], 1, call, "c++") for call in (one, many)]
+        longer = [backward.longer_in_order(128, 64, GPUS["A100"], 1, call, "c++") for call in (one, many)]
         self.assertGreater(longer[0], 1.4)
         self.assertLess(longer[1], 1.02)
 
-    def test_turns_under_a_causal_mask(self) -> None:
+    def test_iterations_under_a_causal_mask(self) -> None:
         """The order of blocks leaves few of a column side by side, each a step behind the one before it."""
         for gpu, call in (("H100 mma.sync", backward.Call(4, 32, 32, 4096, 64, True)), ("A100", backward.Call(1, 32, 32, 16384, 64, True))):
-            self.assertLess(backward.longer_in_turns(128, 128, GPUS[gpu], 1, call, "c++"), 1.07)
+            self.assertLess(backward.longer_in_order(128, 128, GPUS[gpu], 1, call, "c++"), 1.07)
 
-    def test_last_tile_takes_its_turn(self) -> None:
+    def test_last_tile_adds_in_order(self) -> None:
         """A second block owns the last 12 of 60 keys, and begins behind the first."""
-        self.assertEqual(backward.longer_in_turns(48, 16, GPUS["L4"], 1, backward.Call(1, 1, 1, 60, 64, False), "c++"), 1.25)
+        self.assertEqual(backward.longer_in_order(48, 16, GPUS["L4"], 1, backward.Call(1, 1, 1, 60, 64, False), "c++"), 1.25)
 
     def test_ways_of_the_loops_that_are_there(self) -> None:
-        turn = backward.Turn([], Tile(16, 16, 64, 4096, 2), 16, 16)
-        passes = {name: backward_report.Pass(name, IMAGE, Function(name, 128), turn)
+        iteration = backward.Iteration([], Tile(16, 16, 64, 4096, 2), 16, 16)
+        passes = {name: backward_report.Pass(name, IMAGE, Function(name, 128), iteration)
                   for name in (backward.KEYS, backward.QUERIES, backward.ALL)}  # fmt: skip
         ways = lambda *names: list(backward_report.Kernel("A100", IMAGE, [passes[name] for name in names], {}).ways)
         self.assertEqual(ways(backward.KEYS), [])
         self.assertEqual(ways(backward.QUERIES, backward.KEYS), [backward_report.TWO])
-        self.assertEqual(ways(*passes), [backward_report.TWO, backward_report.TURNS, backward_report.ANY])
+        self.assertEqual(ways(*passes), [backward_report.TWO, backward_report.FIXED, backward_report.ANY])
 
     def test_operations(self) -> None:
         full, causal = (backward.Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))
@@ -217,10 +217,10 @@ class Published(unittest.TestCase):
     def test_deterministic_waves(self) -> None:
         """128 blocks on 108 multiprocessors: two waves, the first of them bound by memory."""
         self.assertEqual(backward_peers.waves(128, 108), [108, 20])
-        turn, gpu = backward_peers.turn(backward_peers.FULL, "A100"), GPUS["A100"]
-        many, few = (backward_peers.in_memory(turn, gpu, backward_peers.FULL, busy).cycles for busy in (108, 20))
-        self.assertGreater(many, turn.cycles)
-        self.assertEqual(few, turn.cycles)
+        iteration, gpu = backward_peers.iteration(backward_peers.FULL, "A100"), GPUS["A100"]
+        many, few = (backward_peers.in_memory(iteration, gpu, backward_peers.FULL, busy).cycles for busy in (108, 20))
+        self.assertGreater(many, iteration.cycles)
+        self.assertEqual(few, iteration.cycles)
 
     def test_loop_next_to_ours(self) -> None:
         """The one for full masks replaces a causal one's on Hopper; other columns have none."""

@@ -76,7 +76,7 @@ class Executed(unittest.TestCase):
         self.assertEqual((of.issued, of.tensor, of.of_machine(14.5)), (20, 4, 0.5))
         self.assertEqual((of.unit_cycles(RATES[80], 0.5)["issue"], of.issued_by(0.5)), (14.5, 14.5))
 
-    def test_a_turn_is_the_difference(self) -> None:
+    def test_a_iteration_is_the_difference(self) -> None:
         """Between calls over four and over eight blocks of keys, of a block of two warps."""
         made = []
 
@@ -91,15 +91,17 @@ class Executed(unittest.TestCase):
 
 
 class Shapes(unittest.TestCase):
-    """One wave of 216 blocks of 100 turns on an A100, of 1000 cycles each."""
+    """One wave of 216 blocks of 100 iterations on an A100, of 1000 cycles each."""
 
     CALL = calls.Call(27, 8, 8, 64, 6400, 128)
     PLAN = calls.Plan("mma", "fa_forward_plain", 64, 64, 216, 216, 1, 10**6, 0)
 
     def prefill(self, plan: calls.Plan, board: str = "A100") -> shapes.Made:
-        turns = mock.Mock()
-        turns.turn.return_value = shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 1000.0}, 1000, 2, 64, 64))
-        return shapes.prefill(turns, self.CALL, board, plan)
+        iterations = mock.Mock()
+        iterations.iteration.return_value = shapes.Iteration(
+            "fa_forward_plain", 9, model.Iteration({"tensor": 1000.0}, 1000, 2, 64, 64)
+        )
+        return shapes.prefill(iterations, self.CALL, board, plan)
 
     def test_units_decide(self) -> None:
         made = self.prefill(self.PLAN)
@@ -117,9 +119,9 @@ class Shapes(unittest.TestCase):
     def test_a_column_of_a_family(self) -> None:
         """A call that warpgroups leave to others has no cell in their column; where mma supports values narrower than queries, it
         has none in others'."""
-        turns, biased = mock.Mock(), dataclasses.replace(self.CALL, bias=True)
+        iterations, biased = mock.Mock(), dataclasses.replace(self.CALL, bias=True)
         capped, narrow = dataclasses.replace(self.CALL, softcap=50), dataclasses.replace(self.CALL, dim=192, dim_v=128)
-        turns.warpgroups.return_value = shapes.Turn("", 5, model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128))
+        iterations.warpgroups.return_value = shapes.Iteration("", 5, model.Iteration({"tensor": 1000.0}, 1000, 1, 128, 128))
         of = {self.CALL: "plain", capped: "score_mod", narrow: "narrow"}
 
         def plans(_build: Path, wanted: list[tuple[calls.Call, str]]) -> list[calls.Plan]:
@@ -127,24 +129,28 @@ class Shapes(unittest.TestCase):
                     else self.PLAN for call, board in wanted]  # fmt: skip
 
         with mock.patch.object(shapes, "plans", plans):
-            made = list(shapes.made(turns, [*of, biased], ["H200 wgmma"]))
+            made = list(shapes.made(iterations, [*of, biased], ["H200 wgmma"]))
             self.assertEqual([m.call for m in made], list(of))
-            self.assertEqual([args.args for args in turns.warpgroups.call_args_list],
+            self.assertEqual([args.args for args in iterations.warpgroups.call_args_list],
                              [("90a", call, f"fa_forward_{name}") for call, name in of.items()])  # fmt: skip
-            turns.turn.assert_not_called()
-            turns.turn.return_value = turns.warpgroups.return_value
-            self.assertEqual([m.call for m in shapes.made(turns, [self.CALL, narrow], ["A100"])], [self.CALL])
+            iterations.iteration.assert_not_called()
+            iterations.iteration.return_value = iterations.warpgroups.return_value
+            self.assertEqual([m.call for m in shapes.made(iterations, [self.CALL, narrow], ["A100"])], [self.CALL])
         self.assertEqual(shapes.rows([self.prefill(self.PLAN)], ["A100", "H200 wgmma"], "TFLOP/s")[0][-1], "")
 
-    def test_turns(self) -> None:
+    def test_iterations(self) -> None:
         """Pages: as many cycles for half as many scores."""
-        turns = mock.Mock()
-        turns.found = {
-            ("80", "mma", 128, "pages of 16"): shapes.Turn("fa_forward_score_mod", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
-            ("80", "mma", 128, ""): shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 9.0}, 9, 2, 64, 64)),
-            ("90a", "wgmma", 128, "softcap"): shapes.Turn("fa_forward_score_mod", 9, model.Turn({"MUFU": 9.0}, 9, 1, 64, 64)),
+        iterations = mock.Mock()
+        iterations.found = {
+            ("80", "mma", 128, "pages of 16"): shapes.Iteration(
+                "fa_forward_score_mod", 12, model.Iteration({"MUFU": 9.0}, 5, 2, 64, 32)
+            ),
+            ("80", "mma", 128, ""): shapes.Iteration("fa_forward_plain", 9, model.Iteration({"tensor": 9.0}, 9, 2, 64, 64)),
+            ("90a", "wgmma", 128, "softcap"): shapes.Iteration(
+                "fa_forward_score_mod", 9, model.Iteration({"MUFU": 9.0}, 9, 1, 64, 64)
+            ),
         }
-        rows = shapes.dq_semaphore_rows(turns)
+        rows = shapes.iteration_rows(iterations)
         self.assertEqual([row[1:4] + row[-1:] for row in rows],
                          [["none", "plain", "9.0", "1.00"], ["pages of 16", "score_mod", "12.0", "2.00"],
                           ["softcap", "score_mod", "9.0", ""]])  # fmt: skip
@@ -152,21 +158,21 @@ class Shapes(unittest.TestCase):
 
     def test_few_queries(self) -> None:
         """Launch, memory, two waves of 4 blocks of keys in 1000 cycles each or the bytes, the tile's own cycles, the splits."""
-        turns, call = mock.Mock(), calls.Call(1, 8, 1, 8, 8192, 128)
-        turns.warpgroups.return_value = shapes.Turn("", 5, model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128))
+        iterations, call = mock.Mock(), calls.Call(1, 8, 1, 8, 8192, 128)
+        iterations.warpgroups.return_value = shapes.Iteration("", 5, model.Iteration({"tensor": 1000.0}, 1000, 1, 128, 128))
         plan = calls.Plan("wgmma", "fa_forward_plain", 128, 128, 16, 132, 16, 10**6, 0)
         clock = GPUS["H200 wgmma"].clock * 1e9
         with mock.patch.object(shapes.latency, "combine_seconds", return_value=2e-6) as combine:
-            of = shapes.few(turns, call, "H200 wgmma", plan)
+            of = shapes.few(iterations, call, "H200 wgmma", plan)
             self.assertEqual(combine.call_args.args[2:], (16 * 64, 16))
-            more = shapes.few(turns, call, "H200 wgmma", dataclasses.replace(plan, read=10**9))
+            more = shapes.few(iterations, call, "H200 wgmma", dataclasses.replace(plan, read=10**9))
         around = 1e-6 + 700e-9 + (500 + 1250) / clock + 2e-6
         self.assertAlmostEqual(of.seconds, around + 2 * 4 * 1000 / clock, delta=1e-12)
         self.assertAlmostEqual(more.seconds, around + 1e9 / 4.8e12, delta=1e-12)
         self.assertEqual((of.by_memory, more.by_memory), (False, True))
 
     def test_half_rate(self) -> None:
-        self.assertEqual(shapes.on_board(model.Turn({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
+        self.assertEqual(shapes.on_board(model.Iteration({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
                          {"tensor": 10.0, "MUFU": 3.0})  # fmt: skip
 
 

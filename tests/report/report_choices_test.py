@@ -28,8 +28,8 @@ class Choices(unittest.TestCase):
     def test_table_of_peer(self) -> None:
         """The row of the share that it has is the loop as it is."""
         row = next(line for line in choices.of_flash().splitlines() if line.startswith("| 1 of 8"))
-        turn = self.OF.turn(100)
-        self.assertIn(f"| {100 * turn.ideal / turn.cycles:.1f} % |", row)
+        iteration = self.OF.iteration(100)
+        self.assertIn(f"| {100 * iteration.ideal / iteration.cycles:.1f} % |", row)
 
     def test_longer_tiles_of_narrow_values(self) -> None:
         """Softmax of the wider kernel's tiles, and the products' instructions in proportion."""
@@ -51,9 +51,12 @@ class Choices(unittest.TestCase):
 
 class Warpgroups(unittest.TestCase):
     def test_mathematics_and_the_rest(self) -> None:
-        """A turn of 128 columns: 11 instructions besides a product and 16 exponentials."""
-        turn = ["HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0", *["MUFU.EX2 R24, R24", "FFMA R24, R24, R2, R3"] * 16]
-        code = [made(text) for text in [*turn, *["UMOV UR8, UR9"] * 10]] + [Instruction("BRA", "", "P0 `(.L_0)")]
+        """An iteration of 128 columns: 11 instructions besides a product and 16 exponentials."""
+        iteration = [
+            "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0",
+            *["MUFU.EX2 R24, R24", "FFMA R24, R24, R2, R3"] * 16,
+        ]
+        code = [made(text) for text in [*iteration, *["UMOV UR8, UR9"] * 10]] + [Instruction("BRA", "", "P0 `(.L_0)")]
         image = Image.of(Path("sm_90a.wgmma.bf16.128.cubin"))
         assert image is not None
         entry = analyse(image, Function("fa_forward_plain", 168, code, {".L_0": 0}), Tile(128, 128, 384, 1024, 2))

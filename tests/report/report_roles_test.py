@@ -78,8 +78,8 @@ class Roles(unittest.TestCase):
         counts = self.found["softmax"].counts
         self.assertEqual((counts["MUFU"], counts["FSEL"], counts["FFMA2"]), (2, 0, 1))
 
-    def test_what_the_shortest_turns_leave_out(self) -> None:
-        """The scale of a row, which the first turn does not store; the release of keys and values, by one tile of two."""
+    def test_what_the_shortest_iterations_leave_out(self) -> None:
+        """The scale of a row, which the first iteration does not store; the release of keys and values, by one tile of two."""
         self.assertEqual(self.found["softmax"].counts["STS"], 1)
         self.assertEqual(self.found["products"].counts["UTCBAR"], 7)
         other = {role.name: role for role in roles.roles(function(), KEYS, KEYS, KEYS, True)}
@@ -95,12 +95,12 @@ class Roles(unittest.TestCase):
         self.assertEqual(self.found["products"].counts["UTCHMMA"], 2 * roles.products_of_tile(KEYS, KEYS, KEYS))
 
     def test_one_tile_of_queries(self) -> None:
-        """Half the softmax warps, and a turn of each loop."""
+        """Half the softmax warps, and an iteration of each loop."""
         found = {role.name: role for role in roles.roles(function(), KEYS, KEYS, KEYS, False, 1)}
         self.assertEqual((found["softmax"].warps, found["correction"].counts["SYNCS"]), (1, 2))
         self.assertEqual(found["products"].counts["UTCHMMA"], roles.products_of_tile(KEYS, KEYS, KEYS))
         of = blackwell.counts("sm_100a", 192, 192, list(found.values()), 96, 1)
-        self.assertEqual((of.turn(100).ideal, of.turn(100).rows, of.turn(100).keys), (1152, 128, 96))
+        self.assertEqual((of.iteration(100).ideal, of.iteration(100).rows, of.iteration(100).keys), (1152, 128, 96))
 
     def test_features(self) -> None:
         """A softcap has a reciprocal a score, where masks are not applied."""
@@ -122,9 +122,9 @@ class Roles(unittest.TestCase):
 
     def test_units(self) -> None:
         """A packed operation holds its unit as long as two; an access of tensor memory, a cycle a register."""
-        units = roles.unit_cycles(self.found["softmax"].turn, blackwell.RATES[100])
+        units = roles.unit_cycles(self.found["softmax"].iteration, blackwell.RATES[100])
         self.assertEqual((units["FP32"], units["TMEM"], units["MUFU"]), (2, 24, 16))
-        self.assertEqual(units["issue"], len(self.found["softmax"].turn))
+        self.assertEqual(units["issue"], len(self.found["softmax"].iteration))
 
 
 class FlashAttention4(unittest.TestCase):
@@ -139,8 +139,8 @@ class FlashAttention4(unittest.TestCase):
 
     def test_exponentials_are_twice_as_fast_on_103(self) -> None:
         of = blackwell.kept()["sm_100 128/128 causal"]
-        self.assertEqual(of.turn(103).units["MUFU"] * 2, of.turn(100).units["MUFU"])
-        self.assertLess(of.turn(103).cycles, of.turn(100).cycles)
+        self.assertEqual(of.iteration(103).units["MUFU"] * 2, of.iteration(100).units["MUFU"])
+        self.assertLess(of.iteration(103).cycles, of.iteration(100).cycles)
 
     def test_judged_at_each_length(self) -> None:
         """A loop of FlashAttention-4's own is as fast as itself, which is not enough; f16 and features have no such loop."""

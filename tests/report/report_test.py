@@ -75,22 +75,22 @@ class Model(unittest.TestCase):
         self.assertEqual(model.min_blocks_per_sm(RATES[80], 168, 256, 0), 1)
         self.assertEqual(model.min_blocks_per_sm(RATES[75], 128, 128, 64 << 10), 1)
 
-    def test_turns(self) -> None:
-        self.assertEqual(model.turns(256, 256, 128, 64, False), [(4, 0), (4, 0)])
-        self.assertEqual(model.turns(256, 256, 128, 64, True), [(2, 2), (4, 2)])
-        self.assertEqual(model.turns(128, 100, 128, 64, False), [(2, 1)])
+    def test_iterations(self) -> None:
+        self.assertEqual(model.iterations(256, 256, 128, 64, False), [(4, 0), (4, 0)])
+        self.assertEqual(model.iterations(256, 256, 128, 64, True), [(2, 2), (4, 2)])
+        self.assertEqual(model.iterations(128, 100, 128, 64, False), [(2, 1)])
 
     def test_peaks(self) -> None:
         for name, peak in {"T4": 65, "A100": 312, "L4": 121, "H100 wgmma": 989, "RTX 4090": 165}.items():
             self.assertAlmostEqual(GPUS[name].peak / peak, 1, delta=0.01, msg=name)
 
     def test_more_work_takes_longer(self) -> None:
-        turn = model.Turn({"tensor": 100, "MUFU": 50, "issue": 60}, 100, 1, 64, 64)
-        busier = model.Turn({"tensor": 100, "MUFU": 90, "issue": 60}, 100, 1, 64, 64)
-        self.assertLess(100, turn.cycles)
-        self.assertLess(turn.cycles, busier.cycles)
-        self.assertEqual(turn.limit, "tensor")
-        self.assertEqual(model.Turn({"tensor": 100, "L2": 500}, 100, 1, 64, 64).cycles, 500)
+        iteration = model.Iteration({"tensor": 100, "MUFU": 50, "issue": 60}, 100, 1, 64, 64)
+        busier = model.Iteration({"tensor": 100, "MUFU": 90, "issue": 60}, 100, 1, 64, 64)
+        self.assertLess(100, iteration.cycles)
+        self.assertLess(iteration.cycles, busier.cycles)
+        self.assertEqual(iteration.limit, "tensor")
+        self.assertEqual(model.Iteration({"tensor": 100, "L2": 500}, 100, 1, 64, 64).cycles, 500)
 
     def test_published(self) -> None:
         """The figures of perf/kernel-model.md for the peers. A change of the rules must state again how near they come."""
@@ -188,7 +188,7 @@ class Ways(unittest.TestCase):
     def test_a_loop_is_passed_as_often_as_needed(self) -> None:
         self.assertEqual(self.way({"STG": 2}), ["EXIT", "BRA", *["STG", "FADD", "BRA"] * 2, "BRA", "CALL"])
 
-    def test_a_turn_ends_where_it_begins(self) -> None:
+    def test_a_iteration_ends_where_it_begins(self) -> None:
         self.assertEqual(self.way({"FADD": 1}, 2, 2), ["STG", "FADD", "BRA"])
 
     def test_no_way(self) -> None:
@@ -206,37 +206,37 @@ class Ways(unittest.TestCase):
 class Schedule(unittest.TestCase):
     def test_bounds(self) -> None:
         loop, rates = steady().steady, RATES[80]
-        alone = schedule.cycles_a_turn(loop, rates, 1, 1)
-        together = schedule.cycles_a_turn(loop, rates, 2, 2)
+        alone = schedule.cycles_per_iteration(loop, rates, 1, 1)
+        together = schedule.cycles_per_iteration(loop, rates, 2, 2)
         self.assertGreaterEqual(alone, sum(i.control.stall for i in loop))
         self.assertGreaterEqual(together, 2 * 32)  # shared memory
         self.assertLess(together, 2 * alone)  # one waits while the other works
 
     def test_barrier_keeps_a_block_together(self) -> None:
         loop, rates = steady().steady, RATES[80]
-        self.assertLessEqual(schedule.cycles_a_turn(loop, rates, 2, 2), schedule.cycles_a_turn(loop, rates, 2, 1))
+        self.assertLessEqual(schedule.cycles_per_iteration(loop, rates, 2, 2), schedule.cycles_per_iteration(loop, rates, 2, 1))
 
     @staticmethod
     def of_wgmma(*others: str) -> list[sass.Instruction]:
         """Two products of 64 cycles in a group, 40 other instructions, and the wait for the products."""
         product = "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], R24"
         work = ["FFMA R0, R0, R0, R0"] * 40
-        turn = [*others[:1], product, f"{product}, gsb0", *others[1:], *work, "WARPGROUP.DEPBAR.LE gsb0, 0x0"]
-        return [made(text) for text in turn]
+        iteration = [*others[:1], product, f"{product}, gsb0", *others[1:], *work, "WARPGROUP.DEPBAR.LE gsb0, 0x0"]
+        return [made(text) for text in iteration]
 
     def test_asynchronous_products(self) -> None:
-        """A warp continues during its products, and waits for them at the end of its turn; two keep the unit busy."""
+        """A warp continues during its products, and waits for them at the end of its iteration; two keep the unit busy."""
         loop = self.of_wgmma()
         self.assertEqual(model.unit_cycles(loop, RATES[90])["tensor"], 128)
-        alone = schedule.cycles_a_turn(loop, RATES[90], 1, 1)
+        alone = schedule.cycles_per_iteration(loop, RATES[90], 1, 1)
         self.assertTrue(128 + 18 <= alone < 128 + 18 + 10, alone)
-        self.assertAlmostEqual(schedule.cycles_a_turn(loop, RATES[90], 2, 1), 2 * 128, delta=10)
+        self.assertAlmostEqual(schedule.cycles_per_iteration(loop, RATES[90], 2, 1), 2 * 128, delta=10)
 
-    def test_warpgroups_in_turn(self) -> None:
+    def test_warpgroups_alternate(self) -> None:
         """Each lets the next pass when its products are asked for: none is lost, and no order can hang."""
         loop = self.of_wgmma("BAR.SYNC R9, 0x100", "BAR.ARV R9, 0x100")
         for warps in (2, 3):
-            self.assertAlmostEqual(schedule.cycles_a_turn(loop, RATES[90], warps, 1), warps * 128, delta=20)
+            self.assertAlmostEqual(schedule.cycles_per_iteration(loop, RATES[90], warps, 1), warps * 128, delta=20)
 
 
 def entry(text: str = TEXT, simulate: bool = False) -> Entry:
@@ -278,7 +278,7 @@ def line(label: str, instruction: str) -> str:
 
 
 class Nest(unittest.TestCase):
-    """A turn of a scalar kernel: keys copied, two products of 32 and 64 FFMA a round, and the loop over tiles of keys."""
+    """An iteration of a scalar kernel: keys copied, two products of 32 and 64 FFMA a round, and the loop over tiles of keys."""
 
     def text(self, second: int) -> str:
         body = [(".L_x_1", ""), ("", "MOV R1, R2"), (".L_x_2", ""), ("", "LDG.E.128 R4, [R2]"), ("", "@P0 BRA `(.L_x_2)")]

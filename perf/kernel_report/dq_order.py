@@ -1,4 +1,4 @@
-"""How much longer a launch takes whose blocks of keys add to dq in turns. All blocks of a column (a key/value head of a
+"""How much longer a launch takes whose blocks of keys add to dq in a fixed order. All blocks of a column (a key/value head of a
 sequence) begin at its last rows and add to the same rows in the same order, each behind the block before it."""
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def grid(steps: list[int], columns: int, group: int) -> list[tuple[int, int]]:
 def end(blocks: list[tuple[int, int]], slots: int, waits: bool) -> int:
     """When the last block ends, in steps; slots: blocks that are at work at once."""
     free = [0] * slots
-    passed: dict[int, list[int]] = {}  # by column: when the turn of each step is passed on
+    passed: dict[int, list[int]] = {}  # by column: when each step of the last block has added
     for column, steps in blocks:
-        turns = passed.get(column, []) if waits else []
-        # A step adds the sums that the one before it computed, and so begins when that one's turn has come.
-        of_steps = chain(turns[:steps], repeat(0, steps - len(turns)))
-        begins = list(accumulate(of_steps, lambda begun, turn: max(begun + 1, turn), initial=heapq.heappop(free)))
+        added = passed.get(column, []) if waits else []
+        # A step adds the sums that the one before it computed, and so begins when the block before has added to those rows.
+        of_steps = chain(added[:steps], repeat(0, steps - len(added)))
+        begins = list(accumulate(of_steps, lambda begun, added_at: max(begun + 1, added_at), initial=heapq.heappop(free)))
         heapq.heappush(free, begins[steps])
-        passed[column] = [begins[min(i + PASSED_ON, steps)] for i in range(steps)] + turns[steps:]
+        passed[column] = [begins[min(i + PASSED_ON, steps)] for i in range(steps)] + added[steps:]
     return max(free)
 
 
