@@ -126,6 +126,8 @@ BINDINGS = [
     python("jax_not_split", "jax_sharding.py", "if math.prod(parts) != len(numpy.unique(starts)):", "if True:", "jax_sharding"),
     python("jax_samples_of_keys", "jax_batching.py", "steps = self.of_k * jnp.", "steps = 0 * jnp.", "jax_vmap"),
     python("jax_sums_of_samples", "jax_batching.py", "if batch != x.shape[1] else x", "if False else x", "jax_vmap"),
+    python("jax_decode_window", "jax_decode.py", "(place - window)", "(place - window + 1)", "jax_distributed"),
+    python("jax_decode_sinks", "jax_decode.py", "own, rank * heads, heads", "own, 0 * rank, heads", "jax_distributed"),
     python("jax_lengths_late", "jax_checks.py", "jax.block_until_ready(results)", "results", "jax_errors"),
     rust("flags_of_append", "append_args.rs", "self.raw.flags | $flag", "$flag", "layer"),
     rust("slots_of_64_bits", "dtype.rs", "DType::I64 => FA_I64", "DType::I64 => FA_I32", "layer"),

@@ -305,3 +305,12 @@ def _hops_of_windows(rows: Rows, keys: Rows, mask: Masking) -> int:
             first, last = bisect.bisect_right(ends, lowest), bisect.bisect_right(ends, highest)
             most = max(most, rank - first, world - (max(first, rank + 1) - rank) if last > rank else 0)
     return most
+
+
+def local_lengths(lengths: Any, rank: Any, world: int, interleave: int = 1) -> Any:
+    """How many of the first `lengths` tokens of a sequence are on a rank, where token t is on rank (t // interleave) % world: for a
+    number a number, for an array an array."""
+    turn = world * interleave
+    rest = lengths % turn - rank * interleave
+    rest = rest.clip(0, interleave) if hasattr(rest, "clip") else min(max(rest, 0), interleave)
+    return lengths // turn * interleave + rest

@@ -29,7 +29,7 @@ _LETTERS |= {"kv_batch_idx": "i", "q_offset": "o", "dlse": "D"}
 _FREE = iter(sorted({*string.ascii_letters} - {*_LETTERS.values(), *"LO"}))
 _LETTERS |= {name: next(_FREE) for name in (*TENSORS, *INTS) if name not in _LETTERS}
 _NAMES = {letter: name for name, letter in _LETTERS.items()}
-_KINDS: dict[str, set[Any]] = {**TENSORS, **INTS, **dict.fromkeys("qkv", FLOATS)}
+_KINDS: dict[str, set[Any]] = {**TENSORS, **INTS, **dict.fromkeys("qkv", FLOATS), "seqlens": _INT32}
 
 
 def _refuse_type(dtype: Any, name: str) -> InvalidArgument:
@@ -74,7 +74,7 @@ def read(x: Any, name: str) -> Any:
         return x
     if isinstance(x, (numpy.ndarray, numpy.generic)):
         return _of_numpy(x, name, types)
-    if isinstance(x, (list, tuple)) and name in INTS:
+    if isinstance(x, (list, tuple)) and (name in INTS or name == "seqlens"):
         return _of_list(x, name)
     raise TypeError(f"{name}: a {type(x).__name__} is no array of JAX or NumPy")
 

@@ -99,3 +99,13 @@ def eager(function: Any, arrays: dict[str, Any]) -> Any:
         if isinstance(error, jax.errors.JaxRuntimeError) and kind in _KINDS:
             raise _KINDS[kind](text) from None
         raise
+
+
+def world_of(axis_name: Any) -> int:
+    """The number of devices along an axis of the shard_map around a call."""
+    try:
+        return int(jax.lax.axis_size(axis_name))
+    except NameError:
+        raise errors.InvalidArgument(
+            f"axis_name: got {axis_name!r}, which is no axis of a jax.shard_map around this call"
+        ) from None

@@ -20,9 +20,12 @@ import jax.numpy as jnp
 import numpy
 
 from . import capi, dealt_bytes, dealt_rows, jax_arrays, jax_calls, jax_checks, scalars
-from .dealt_rows import Rows
+from .dealt_rows import Rows, local_lengths
 from .errors import InvalidArgument, Unsupported
+from .jax_decode import decode_attention
 from .jax_ring import Setting, in_order, out_of_order, ring_attention
+
+__all__ = ["attention", "deal", "decode_attention", "local_lengths", "undeal"]
 
 _SCHEMES = ("ring", "all_gather", "ulysses")
 
@@ -64,7 +67,7 @@ def attention(
     them for every input that devices share.
     Raises InvalidArgument and Unsupported when the call is traced.
     """
-    world = _world(axis_name)
+    world = jax_checks.world_of(axis_name)
     if scheme != "auto" and scheme not in _SCHEMES:
         raise InvalidArgument(f"scheme: got {scheme!r}, expected 'auto' or one of {', '.join(map(repr, _SCHEMES))}")
     dealt_rows.require_scheme(rows)
@@ -104,13 +107,6 @@ def attention(
         setting = Setting(axis_name, scheme, of_q, of_k, mask, settings, "alibi_slopes" in arrays)
         out, lse = ring_attention(setting, arrays)
     return (out, lse) if return_lse else out
-
-
-def _world(axis_name: Any) -> int:
-    try:
-        return int(jax.lax.axis_size(axis_name))
-    except NameError:
-        raise InvalidArgument(f"axis_name: got {axis_name!r}, which is no axis of a jax.shard_map around this call") from None
 
 
 def _require_shares(count: int, rows: str, name: str) -> None:

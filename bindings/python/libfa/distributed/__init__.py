@@ -13,10 +13,11 @@ as many ranks. Partial results and the gradients of keys and values are f32 unti
 from __future__ import annotations
 
 from ..dealt_bytes import Traffic
+from ..dealt_rows import local_lengths
 from ..errors import DistributedError
 from . import operators  # noqa: F401  (registers)
 from .calls import all_gather_attention, attention, ring_attention, ulysses_attention
-from .decode import decode_attention, local_lengths
+from .decode import decode_attention
 from .shards import rows_of, shard, unshard
 from .traffic import wire_bytes
 from .wire import ByteCounter, count_bytes

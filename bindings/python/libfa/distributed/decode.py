@@ -13,20 +13,13 @@ from typing import Any
 import torch
 
 from ..attention import attention
+from ..dealt_rows import local_lengths
 from ..errors import InvalidArgument, Unsupported
 from ..merge import merge
 from .check import agree_once, refuse, require_time
 from .wire import Wire, nbytes, packed, unpacked, wire_of
 
 _MOST_PARTS = 31  # of one merge, apart from the result of those before
-
-
-def local_lengths(lengths: Any, rank: int, world: int, interleave: int = 1) -> Any:
-    """How many of the first `lengths` tokens of a sequence are on a rank: for a number a number, for a tensor a tensor."""
-    turn = world * interleave
-    rest = lengths % turn - rank * interleave
-    rest = rest.clamp(0, interleave) if isinstance(rest, torch.Tensor) else min(max(rest, 0), interleave)
-    return lengths // turn * interleave + rest
 
 
 def _attend(
