@@ -75,12 +75,13 @@ def test_names():
 
 
 def test_scaling(tmp_path):
-    """perf/scaling.svg is the drawing of perf/scaling.json, and says that it is a simulation."""
-    drawn = tmp_path / "scaling.svg"
-    command = [sys.executable, "-B", str(SOURCE / "perf" / "scaling"), "none", "--measured", "--out", str(drawn)]
+    """perf/scaling.svg and the table of scaling.md are those of the measurements, and say that they are a simulation."""
+    command = [sys.executable, "-B", str(SOURCE / "perf" / "scaling"), "none", "--measured", "--to", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True)
-    assert drawn.read_text() == (SOURCE / "perf" / "scaling.svg").read_text()
-    assert "Simulation" in drawn.read_text() and "1024" in drawn.read_text()
+    for name in ("scaling.svg", "scaling.md"):
+        made = (tmp_path / name).read_text()
+        assert made == (SOURCE / "perf" / name).read_text()
+        assert "Simulation: " in made and "predicted" in made and re.search("1,?024", made)
 
 
 def test_there_are_pages():
