@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collective/deferred_score_mod.cuh"
+#include "common/packed.cuh"
 
 namespace fa::kernels {
 
@@ -52,9 +53,15 @@ struct Softcap {
   __device__ __forceinline__ float score(float t, float neg_lse_log2) const {
     return fmaf(cap_2, fmaf(-2.f, t, 1.f), neg_lse_log2);
   }
+  __device__ __forceinline__ float2 score(float2 t, float2 neg_lse_log2) const {
+    return fma_rn_f32x2({cap_2, cap_2}, fma_rn_f32x2({-2, -2}, t, {1, 1}), neg_lse_log2);
+  }
 
   /// 1 - tanh^2 y.
   __device__ __forceinline__ static float derivative(float t) { return 4 * t * (1 - t); }
+  __device__ __forceinline__ static float2 derivative(float2 t) {
+    return mul_rn_f32x2(t, fma_rn_f32x2({-4, -4}, t, {4, 4}));
+  }
 };
 
 }  // namespace fa::kernels

@@ -121,10 +121,8 @@ def of_tensor_memory(image: Image, function: Function, tile: Tile) -> list[Step]
               Role("dq", 1, around(function, adding, {"LDTM": image.dim // CHUNK, "UBLKRED": image.dim // CHUNK}))]  # fmt: skip
     steps = []
     for name, loop in named(function, apart(function, lambda c: c["STTM"] >= 4 and c["SYNCS"] >= 5 and c[PRODUCT] == 0)).items():
-        capped = name == LOOPS[2]  # S is read and written once more; distances of ALiBi follow in the second pass, which others lack
-        passes = scores // CHUNK * (1 + capped)
-        needs = {"LDTM": scores // CHUNK + passes, "STTM": 2 * passes, **exponentials(name, scores)}
-        way = around(function, loop, {**needs, "I2FP": scores} if capped else needs)
+        needs = {"LDTM": 2 * scores // CHUNK, "STTM": 2 * scores // CHUNK, **exponentials(name, scores)}
+        way = once(function, loop, needs, "LDTM")
         steps.append(Step(image, function, tile, name, [Role("scores", 2, way), *others], scores))
     return steps
 

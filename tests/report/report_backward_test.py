@@ -135,18 +135,18 @@ class Roles(unittest.TestCase):
             backward_roles.of_warpgroups(self.warpgroups, self.loops(capped), self.tile)
 
     def test_tensor_memory(self) -> None:
-        """Two chunks of a thread's queries; a softcap has two passes over them."""
+        """Two chunks of a thread's queries."""
         waits = [("SYNCS", "")] * 5
         weights = [("LDTM.x32", "")] * 4 + [("MUFU.EX2", "")] * 64 + [("STTM.x16", "")] * 4
-        again = [("MUFU.RCP", "")] * 64 + [("I2FP", "")] * 64 + [("LDTM.x32", "")] * 2 + [("MUFU.EX2", "")] * 64 + [("STTM.x16", "")] * 4
+        capped = [("MUFU.RCP", "")] * 64 + [("MUFU.EX2", "")] * 64
         products = [*[("UTCHMMA", "")] * 32, *waits]
         added = [*[("LDTM.x32", "")] * 2, *[("UBLKRED", "")] * 2]
         plain = [*waits, *weights]
-        of = self.loops(products, added, plain, [*plain, ("FFMA", "")], [*plain, *again])
+        of = self.loops(products, added, plain, [*plain, ("FFMA", "")], [*plain, *capped])
         found = backward_roles.of_tensor_memory(self.tensor_memory, of, self.tile)
         self.assertEqual([step.loop for step in found], ["plain", "ALiBi", "softcap"])
         self.assertEqual([len(role.iteration) for role in found[0].roles], [79, 39, 6])
-        self.assertEqual(len(found[2].roles[0].iteration), 79 + len(again))
+        self.assertEqual(len(found[2].roles[0].iteration), 79 + len(capped))
         units = found[0].iteration().units
         self.assertEqual((units["TMEM"], units["tensor"]), (2 * (4 * 32 + 4 * 16) + 2 * 32, 1280))
 

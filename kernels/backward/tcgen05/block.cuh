@@ -21,8 +21,8 @@
 // computed during dK and dQ, and dQ leaves tensor memory during the next dV. Products of a thread happen one after
 // another, so S takes the place of a P that has been used, and dQ that of a dS, with no further wait.
 //
-// A careful step, or one under a softcap, has dP before dV: P of the former depends on dP, and the latter computes P
-// and dS together, as registers are few.
+// A careful step, or one under a softcap, has dP before dV: P of the former depends on dP, and the latter's P takes so
+// long that dQ has left tensor memory by then.
 //
 // Tensor memory: S^T and P^T, dP^T and dS^T, dV, dK, of 128 lanes, which are keys; dQ, whose lanes are queries, has
 // the place of dP^T where there is no other left.
@@ -58,10 +58,9 @@ struct Block {
 /// The first warps of the roles behind the four that add dQ.
 constexpr int score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14;
 
-/// How a step treats pairs that do not attend: there are none; their weights are 0, or they are under a softcap, where
-/// dP comes before dV, as in all that follow; or these may be multiplied by elements of Q or dO that are not finite,
-/// which must not reach a sum; or of K, too.
-enum class Pairs : int { all, masked, capped, careful, careful_of_keys };
+/// How a step treats pairs that do not attend: there are none; their weights are 0; or these may be multiplied by
+/// elements of Q or dO that are not finite, which must not reach a sum; or of K, too.
+enum class Pairs : int { all, masked, careful, careful_of_keys };
 
 /// The state that all roles share.
 template <class B>

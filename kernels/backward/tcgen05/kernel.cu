@@ -23,7 +23,7 @@ __device__ __forceinline__ void work(int warp, const BackwardParams &p, const Te
     Scores<B>(p, shared, warp / 4 - 1).run();
   } else {
     setmaxnreg_dec<B::registers.others>();
-    if (any && warp == product_warp && elect_sync()) Products<B>(shared).run();
+    if (any && warp == product_warp && elect_sync()) Products<B>(p, shared).run();
     if (any && warp == load_warp && elect_sync()) load_tiles(p, maps, shared);
     if (any && warp == stats_warp) Statistics<B>(p, shared).run();
   }

@@ -46,8 +46,7 @@ class Statistics {
       unroll<B::columns / 32>([&](int i) { of[i] = from[32 * i + lane()]; });
       const uint32_t stage = n % B::stages;
       wait(state_.q_empty[stage], n / B::stages ^ 1);
-      Pairs pairs = pairs_of(n, row, of);
-      if (p_.softcap > 0) pairs = Pairs(max(int(pairs), int(Pairs::capped)));
+      const Pairs pairs = pairs_of(n, row, of);
       constexpr float half = B::halves ? 1 : 0;
       unroll<B::columns / 32>([&](int i) {
         state_.neg_lse_log2[stage][32 * i + lane()] = of[i].neg_lse_log2 - half;

@@ -47,12 +47,12 @@ class Scores {
       Alibi<Mod> alibi(p_, state_.sequence, state_.work.kv_head * state_.group + tile.head);
       alibi.distance = float(first + state_.sequence.offset - key());
       wait(state_.s_full, n);
-      if (Mod != ScoreMod::softcap && pairs == Pairs::all)
+      if (pairs == Pairs::all)
         differentiate(n, AllPairs(), alibi);
-      else if (Mod != ScoreMod::softcap && pairs == Pairs::masked)
+      else if (pairs == Pairs::masked)
         differentiate(n, MaskedPairs(queries_, first), alibi);
       else
-        differentiate_carefully(n, MaskedPairs(queries_, first), alibi, pairs >= Pairs::careful);
+        differentiate_carefully(n, MaskedPairs(queries_, first), alibi);
     });
   }
 
@@ -101,13 +101,42 @@ class Scores {
     });
   }
 
-  /// Two queries' weights P^T = 2^(c S^T - lse).
+  /// What scores take, but for ALiBi: c, or the softcap.
+  template <ScoreMod Mod>
+  using Scaling = std::conditional_t<Mod == ScoreMod::softcap, Softcap, float2>;
+  template <ScoreMod Mod>
+  __device__ Scaling<Mod> scaling() const {
+    if constexpr (Mod == ScoreMod::softcap) {
+      return Softcap(state_.softcap);
+    } else {
+      const float c = p_.scale * log2_e;
+      return {c, c};
+    }
+  }
+
+  /// Two queries' weights, and these times the derivative of scores by products.
+  struct Weights {
+    float2 p, of_ds;
+  };
+
+  /// P^T = 2^(c S^T - lse).
   template <class P, ScoreMod Mod>
-  __device__ __forceinline__ static float2 weights(float2 s, float2 c, float2 neg_lse, const P &pairs, int i,
-                                                   const Alibi<Mod> &alibi) {
-    const float2 e = fma_rn_f32x2(s, c, neg_lse);
-    const float x = ex2_approx_ftz(alibi.add(e.x, i)), y = ex2_approx_ftz(alibi.add(e.y, i + 1));
-    return {pairs.holds(i) ? x : no_weight, pairs.holds(i + 1) ? y : no_weight};
+  __device__ __forceinline__ static Weights weights(float2 s, const Scaling<Mod> &scaling, float2 neg_lse,
+                                                    const P &pairs, int i, const Alibi<Mod> &alibi) {
+    float2 x, derivative;
+    if constexpr (Mod == ScoreMod::softcap) {
+      const float2 t = {scaling.part_of(s.x), scaling.part_of(s.y)};
+      x = scaling.score(t, neg_lse), derivative = Softcap::derivative(t);
+    } else {
+      x = fma_rn_f32x2(s, scaling, neg_lse);
+    }
+    const float a = ex2_approx_ftz(alibi.add(x.x, i)), b = ex2_approx_ftz(alibi.add(x.y, i + 1));
+    const auto held = [&](float2 w) -> float2 {
+      return {pairs.holds(i) ? w.x : no_weight, pairs.holds(i + 1) ? w.y : no_weight};
+    };
+    const float2 w = held({a, b});
+    if constexpr (Mod == ScoreMod::softcap) return {w, held(mul_rn_f32x2({a, b}, derivative))};
+    return {w, w};
   }
 
   /// Two queries' dS^T = P^T (dP^T - delta).
@@ -117,14 +146,9 @@ class Scores {
     return {Masked && !has_weight(weights.x) ? 0 : ds.x, Masked && !has_weight(weights.y) ? 0 : ds.y};
   }
 
-  __device__ float2 scale_2() const {
-    const float c = p_.scale * log2_e;
-    return {c, c};
-  }
-
   template <class P, ScoreMod Mod>
   __device__ __forceinline__ void differentiate(uint32_t n, const P &pairs, const Alibi<Mod> &alibi) const {
-    float weight[own];
+    float2 weight[own / 2];  // times the derivative
     weigh(weight, pairs, alibi);
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
@@ -141,9 +165,8 @@ class Scores {
         const float4 of = statistics(neg_dpsum_, first + 4 * j);
         unroll<2>([&](int k) {
           const int i = 4 * j + 2 * k;
-          const float2 ds =
-              gradients<P::masked>({weight[first + i], weight[first + i + 1]}, {number(y[i]), number(y[i + 1])},
-                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w});
+          const float2 ds = gradients<P::masked>(weight[(first + i) / 2], {number(y[i]), number(y[i + 1])},
+                                                 k == 0 ? float2{of.x, of.y} : float2{of.z, of.w});
           word[i / 2] = pack<typename B::Element>(ds.x, ds.y);
         });
       });
@@ -153,26 +176,38 @@ class Scores {
     arrive_with_ds();
   }
 
-  /// P^T in place of S^T.
+  /// 0, which the compiler does not know. A word of P that seems to depend on a derivative keeps derivatives from being
+  /// multiplied later, for which registers do not suffice.
+  __device__ uint32_t zero() const { return uint32_t(p_.head_dim) >> 16; }
+
+  /// P^T in place of S^T. Under a softcap a chunk at a time, as registers are few.
   template <class P, ScoreMod Mod>
-  __device__ __forceinline__ void weigh(float (&weight)[own], const P &pairs, const Alibi<Mod> &alibi) const {
+  __device__ __forceinline__ void weigh(float2 (&weight)[own / 2], const P &pairs, const Alibi<Mod> &alibi) const {
+    constexpr bool capped = Mod == ScoreMod::softcap;
     Chunk x[own / chunk];
     tcgen05_fence_after_thread_sync();
-    unroll<own / chunk>([&](int half) { load(x[half], Columns<B>::s, half * chunk); });
-    static_assert(own / chunk == 2);
-    tcgen05_wait_ld(x[0], x[1]);
-    const float2 c = scale_2();
+    if constexpr (!capped) {
+      unroll<own / chunk>([&](int half) { load(x[half], Columns<B>::s, half * chunk); });
+      static_assert(own / chunk == 2);
+      tcgen05_wait_ld(x[0], x[1]);
+    }
+    const Scaling<Mod> c = scaling<Mod>();
     unroll<own / chunk>([&](int half) {
+      if constexpr (capped) {
+        load(x[half], Columns<B>::s, half * chunk);
+        tcgen05_wait_ld(x[half]);
+      }
       uint32_t word[chunk / 2];
       unroll<chunk / 4>([&](int j) {
         const int first = half * chunk + 4 * j;
         const float4 of = statistics(neg_lse_, first);
         unroll<2>([&](int k) {
           const int i = 4 * j + 2 * k;
-          const float2 w = weights({number(x[half][i]), number(x[half][i + 1])}, c,
-                                   k == 0 ? float2{of.x, of.y} : float2{of.z, of.w}, pairs, first + 2 * k, alibi);
-          weight[first + 2 * k] = w.x, weight[first + 2 * k + 1] = w.y;
-          word[i / 2] = pack<typename B::Element>(w.x, w.y);
+          const Weights w = weights({number(x[half][i]), number(x[half][i + 1])}, c,
+                                    k == 0 ? float2{of.x, of.y} : float2{of.z, of.w}, pairs, first + 2 * k, alibi);
+          weight[first / 2 + k] = w.of_ds;
+          word[i / 2] = pack<typename B::Element>(w.p.x, w.p.y);
+          if constexpr (capped) word[i / 2] |= __float_as_uint(w.of_ds.x) & zero();
         });
       });
       put(Columns<B>::s, half * chunk, word);
@@ -192,23 +227,17 @@ class Scores {
   /// These are zeroed in Q and dO: a product by a masked weight is 0 then. The weights P of pairs whose dS is not
   /// finite become NaN, so that dV does, too. No query attends whose row has no weights.
   template <ScoreMod Mod>
-  __device__ __forceinline__ void differentiate_carefully(uint32_t n, const MaskedPairs &pairs, const Alibi<Mod> &alibi,
-                                                          bool careful) const {
-    constexpr bool capped = Mod == ScoreMod::softcap;
-    Softcap softcap;
-    bool odd = false;
-    if constexpr (capped) {
-      softcap = Softcap(state_.softcap);
-      begin_softcap(softcap, careful);
-    }
+  __device__ __forceinline__ void differentiate_carefully(uint32_t n, const MaskedPairs &pairs,
+                                                          const Alibi<Mod> &alibi) const {
     wait(state_.dp_full, n);
     tcgen05_fence_after_thread_sync();
-    if (!capped || careful) odd = bar_red_or(scores, 256, has_nonfinite_products());
+    const bool odd = bar_red_or(scores, 256, has_nonfinite_products());
     if (odd) {
       const int thread = threadIdx.x - 32 * score_warp;
       clear_nonfinite(shared_.q(n % B::stages), B::StreamedTile::bytes, B::exponents, thread, 256);
       clear_nonfinite(shared_.dout(n % B::dout_stages), B::StreamedTile::bytes, B::exponents, thread, 256);
     }
+    const Scaling<Mod> c = scaling<Mod>();
 #pragma unroll 1
     for (int first = 0; first < own; first += chunk) {
       Chunk x, y;
@@ -219,25 +248,13 @@ class Scores {
       unroll<chunk / 2>([&](int i) {
         const float2 neg_lse = ld_shared_v2_f32(neg_lse_ + (first + 2 * i) * 4);
         const float2 neg_dpsum = ld_shared_v2_f32(neg_dpsum_ + (first + 2 * i) * 4);
-        const float2 of_s = {number(x[2 * i]), number(x[2 * i + 1])};
-        float2 w;
-        if constexpr (capped) {
-          const auto weight = [&](float t, float neg_lse, int i) {
-            const float x = ex2_approx_ftz(alibi.add(softcap.score(t, neg_lse), i));
-            return pairs.holds(i) ? x : no_weight;
-          };
-          w = {weight(of_s.x, neg_lse.x, first + 2 * i), weight(of_s.y, neg_lse.y, first + 2 * i + 1)};
-        } else {
-          w = weights(of_s, scale_2(), neg_lse, pairs, first + 2 * i, alibi);
-        }
-        if (neg_lse.x == -infinity) w.x = no_weight;
-        if (neg_lse.y == -infinity) w.y = no_weight;
-        float2 of_product = w;
-        if (capped && has_weight(w.x)) of_product.x *= Softcap::derivative(of_s.x);
-        if (capped && has_weight(w.y)) of_product.y *= Softcap::derivative(of_s.y);
-        const float2 d = gradients<true>(of_product, {number(y[2 * i]), number(y[2 * i + 1])}, neg_dpsum);
-        if (odd) w.x += d.x - d.x, w.y += d.y - d.y;
-        p[i] = pack<typename B::Element>(w.x, w.y), ds[i] = pack<typename B::Element>(d.x, d.y);
+        const float2 s = product<Mod>({number(x[2 * i]), number(x[2 * i + 1])});
+        Weights w = weights(s, c, neg_lse, pairs, first + 2 * i, alibi);
+        if (neg_lse.x == -infinity) w.p.x = w.of_ds.x = no_weight;
+        if (neg_lse.y == -infinity) w.p.y = w.of_ds.y = no_weight;
+        const float2 d = gradients<true>(w.of_ds, {number(y[2 * i]), number(y[2 * i + 1])}, neg_dpsum);
+        if (odd) w.p.x += d.x - d.x, w.p.y += d.y - d.y;
+        p[i] = pack<typename B::Element>(w.p.x, w.p.y), ds[i] = pack<typename B::Element>(d.x, d.y);
       });
       put(Columns<B>::s, first, p);
       put_shared(first, ds);
@@ -250,26 +267,12 @@ class Scores {
     arrive_with_ds();
   }
 
-  /// The first part of weights under a softcap, in place of S^T. Carefully: NaN of a product that is not finite, as it
-  /// makes gradients NaN by its elements of Q or K, which are zeroed.
-  __device__ __forceinline__ void begin_softcap(const Softcap &softcap, bool carefully) const {
-    tcgen05_fence_after_thread_sync();
-#pragma unroll 1
-    for (int first = 0; first < own; first += chunk) {
-      Chunk x;
-      load(x, Columns<B>::s, first);
-      tcgen05_wait_ld(x);
-      unroll<chunk>([&](int i) {
-        const float product = number(x[i]);
-        x[i] = __float_as_uint(softcap.part_of(carefully ? fmaf(product, 0.f, product) : product));
-      });
-      unroll<2>([&](int half) {
-        uint32_t word[chunk / 2];
-        unroll<chunk / 2>([&](int i) { word[i] = x[chunk / 2 * half + i]; });
-        tcgen05_st_32x32b_x16(of_warp(Columns<B>::s + half_ * own + first + chunk / 2 * half), word);
-      });
-    }
-    tcgen05_wait_st();
+  /// Under a softcap NaN of a product that is not finite, as it makes gradients NaN by its elements of Q or K, which
+  /// are zeroed.
+  template <ScoreMod Mod>
+  __device__ static float2 product(float2 s) {
+    if constexpr (Mod == ScoreMod::softcap) return fma_rn_f32x2(s, {0, 0}, s);
+    return s;
   }
 
   /// Whether an element of S^T or dP^T is not finite, of this thread's.
