@@ -10,7 +10,6 @@
 #include "api/quantised.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
-#include "core/rotation.h"
 
 namespace fa::api {
 namespace {
@@ -70,7 +69,7 @@ int64_t begin_of_values(const ForwardCall &call) {
 /// Values that are a part of the keys are rotated as these are.
 bool check_rotation(const ForwardCall &call, Purpose purpose) {
   const Attention &a = *call.attention;
-  if (purpose == Purpose::size || !rotates(a)) return true;
+  if (purpose == Purpose::size || !a.rotates_cache()) return true;
   const int64_t begin = begin_of_values(call);
   if (begin < 0 || (a.hadamard_k == a.hadamard_v && begin % a.hadamard_k == 0)) return true;
   return refuse(

@@ -9,7 +9,6 @@
 #include "api/struct_size.h"
 #include "api/tensors.h"
 #include "core/dtype.h"
-#include "core/rotation.h"
 
 namespace fa::api {
 namespace {
@@ -63,7 +62,7 @@ bool check_types(const Attention &a) {
   if (a.head_dim_rope != 0)
     return refuse("desc.head_dim_rope is %lld, but fa_backward does not support keys in two parts; expected 0",
                   ll{a.head_dim_rope});
-  if (rotates(a))
+  if (a.rotates_cache())
     return refuse(
         "desc.flags holds %s, but fa_backward does not support rotated keys and values; expected neither flag",
         a.hadamard_k > 1 ? "FA_FLAG_HADAMARD_K" : "FA_FLAG_HADAMARD_V");

@@ -5,7 +5,7 @@
 
 #include "api/refuse.h"
 #include "api/view.h"
-#include "core/operands.h"
+#include "core/fields.h"
 
 namespace fa::api {
 

@@ -36,8 +36,8 @@ struct BuildInfo {
 
   BuildInfo() {
     size_t length = append(0, "libfa " FA_VERSION_STRING ", " FA_BUILT_BY ", " FA_BUILT_FOR);
-    Reason room;
-    if (const char *toolkit = cuda::toolkit(&room)) length = append(append(length, ", "), toolkit);
+    MessageBuffer buffer;
+    if (const char *toolkit = cuda::toolkit(&buffer)) length = append(append(length, ", "), toolkit);
     length = append(length, ", kernels:");
     for (size_t i = 0; i < dispatch::kernel_count(); ++i) {
       length = append(length, " ");
@@ -88,7 +88,7 @@ bool kernel_info(int32_t index, fa_kernel *info) {
   if (!info) return refuse("info is NULL; expected an fa_kernel whose struct_size is set");
   if (!check_struct_size(kernel_size_rule, info->struct_size)) return false;
   if (!check_index(index)) return false;
-  const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
+  const KernelEntry &kernel = dispatch::kernel(static_cast<size_t>(index));
   fa_kernel described = {};
   described.name = kernel.name;
   described.device = device_name(kernel.device);
@@ -105,7 +105,7 @@ bool kernel_info(int32_t index, fa_kernel *info) {
 /// nullptr after an error.
 const char *backward_name(int32_t index, int32_t i) {
   if (!check_index(index)) return nullptr;
-  const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
+  const KernelEntry &kernel = dispatch::kernel(static_cast<size_t>(index));
   const auto count = static_cast<int32_t>(kernel.backward.count);
   if (count == 0) {
     refuse("i is %d, but kernel %s computes no gradients (num_backward is 0)", i, kernel.name);

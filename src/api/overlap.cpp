@@ -8,7 +8,7 @@
 #include "api/refuse.h"
 #include "api/steps.h"
 #include "core/dtype.h"
-#include "core/operands.h"
+#include "core/fields.h"
 #include "core/operations.h"
 #include "core/parts.h"
 

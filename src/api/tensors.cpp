@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "api/types.h"
-#include "core/operands.h"
+#include "core/fields.h"
 #include "core/operations.h"
 
 namespace fa::api {

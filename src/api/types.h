@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/view.h"
-#include "core/operands.h"
+#include "core/fields.h"
 
 namespace fa::api {
 

@@ -39,6 +39,9 @@ struct Attention {
 
   /// The elements of a key that k has.
   int64_t head_dim_k() const { return head_dim - head_dim_rope; }
+
+  /// Whether keys or values are in the cache rotated by a Hadamard matrix.
+  bool rotates_cache() const { return hadamard_k > 1 || hadamard_v > 1; }
 };
 
 /// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0, as has the last one of a packed type;
@@ -95,7 +98,7 @@ struct FactorChannels {
   int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
 };
 
-/// A validated fa_forward_args of fa_forward.
+/// A validated fa_forward_args.
 struct ForwardCall : Inputs, Execution {
   FA_QUANTISED_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
   FactorChannels channels;
@@ -148,7 +151,7 @@ struct AppendCall : Execution {
   int64_t batch = 0;  // sequences
   int64_t heads_q = 0, heads_kv = 0;
   int64_t rows_new = 0;          // rows of k: shape[1] (all sequences' together when cu_seqlens_new is given)
-  int64_t rows_q = 0;            // the same of q; where there are arrays of new tokens, as many
+  int64_t rows_q = 0;            // the same of q: rows_new under cu_seqlens_new or seqused_new
   int64_t rows_cache = 0;        // rows of a sequence: shape[1] of k_cache; paged: table width x page_size
   int64_t batch_cache = 0;       // shape[0] of k_cache: entries, or pages
   int64_t page_size = 0;         // rows of a page, under block_table and slot_mapping; 0: neither

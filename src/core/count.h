@@ -14,7 +14,7 @@ namespace fa {
 /// A saturating number of rows, parts or bytes: no operation wraps, and results are monotonic in their operands.
 class Count {
  public:
-  /// From a number that is not negative.
+  /// n is not negative.
   constexpr Count(std::integral auto n) : n_(static_cast<uint64_t>(n)) {}
 
   constexpr uint64_t value() const { return n_; }

@@ -18,8 +18,8 @@ class Operation {
   /// Bytes of workspace for a call, from its shapes, bounds and num_splits alone; never falls when a bound rises.
   virtual fa_status workspace_size(const Call &call, size_t *bytes) const = 0;
 
-  /// Executes the call, or returns try_other_engine. A GPU has it in the stream's order when this returns, a CPU has
-  /// done it. The API has checked call.workspace against workspace_size when there is one.
+  /// Executes the call, or returns try_other_engine. On return the call is complete on a CPU, and enqueued on its
+  /// stream on a GPU. The API has checked the size of a workspace that the caller gave.
   virtual fa_status execute(const Call &call) const = 0;
 
  protected:
@@ -62,8 +62,8 @@ class EngineBase<Derived, CallList<Call, Others...>> : public EngineBase<Derived
   fa_status execute(const Call &call) const final { return static_cast<const Derived &>(*this).do_execute(call); }
 };
 
-/// Room for a reason with names and numbers in it.
-struct Reason {
+/// Memory for a reason that contains names and numbers.
+struct MessageBuffer {
   char text[512];
 };
 
@@ -73,8 +73,8 @@ struct BackwardNames {
   size_t count;
 };
 
-/// One line of the dispatch table, which is sorted best first: a kernel family that an engine can run.
-struct Kernel {
+/// An entry of the dispatch table, which is sorted best first: a kernel family of an engine.
+struct KernelEntry {
   const char *name;            // "cpu.avx2"
   fa_device device;            // FA_DEVICE_CPU or FA_DEVICE_CUDA
   const char *arch;            // "avx2", "sm_80"
@@ -82,20 +82,20 @@ struct Kernel {
   BackwardNames backward;
 
   /// nullptr when this machine can run the kernel, else the reason, a string that lives as long as the library.
-  const char *(*unavailable_reason)(const Kernel &kernel);
+  const char *(*unavailable_reason)(const KernelEntry &kernel);
 
   /// nullptr when the kernel supports this attention, on the device that it names, else the reason, which may be in
-  /// *room.
-  const char *(*unsupported_reason)(const Kernel &kernel, const Attention &attention, Reason *room);
+  /// *buffer.
+  const char *(*unsupported_reason)(const KernelEntry &kernel, const Attention &attention, MessageBuffer *buffer);
 
-  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: no other kernel takes the
-  /// calls that this one does not support.
-  Engine *(*create)(const Kernel &kernel, const Attention &attention, bool alone);
+  /// Prepares the attention; nullptr after an error, which core/status.h has recorded. alone: there is no other kernel
+  /// for the calls that this one does not support.
+  Engine *(*create)(const KernelEntry &kernel, const Attention &attention, bool alone);
 };
 
-/// An engine's lines of the table, best first. They are constants: asking for them cannot fail.
+/// An engine's entries of the table, best first: constants, so that a program can list them even out of memory.
 struct KernelList {
-  const Kernel *first;
+  const KernelEntry *first;
   size_t count;
 };
 

@@ -1,4 +1,4 @@
-// The parts of a merge: tensors in arrays, which the tables of operands.h do not have.
+// The parts of a merge: tensors in arrays, which the tables of fields.h do not have.
 #pragma once
 
 #include <type_traits>

@@ -5,7 +5,7 @@
 namespace fa {
 namespace {
 
-// Writing costs more than reading, and seldom changes anything: only where the value differs.
+// A control register is read first and written only if its value differs: writes are slow, and rarely needed.
 #if defined(__x86_64__)
 
 constexpr uint32_t default_control = 0x1f80, flags = 0x3f;

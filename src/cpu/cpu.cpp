@@ -16,16 +16,16 @@ namespace fa::cpu {
 namespace {
 
 template <const IsaKernels &kernels>
-Engine *create(const Kernel &, const Attention &attention, bool) {
+Engine *create(const KernelEntry &, const Attention &attention, bool) {
   return create_engine(attention, kernels);
 }
 
 /// The CPU supports every attention that fa.h describes.
-const char *supports_all(const Kernel &, const Attention &, Reason *) {
+const char *supports_all(const KernelEntry &, const Attention &, MessageBuffer *) {
   return nullptr;
 }
 
-[[maybe_unused]] const char *needs_bf16(const Kernel &, const Attention &attention, Reason *) {
+[[maybe_unused]] const char *needs_bf16(const KernelEntry &, const Attention &attention, MessageBuffer *) {
   if (attention.q_dtype != FA_BF16 || attention.kv_dtype != FA_BF16 || attention.v_dtype != FA_BF16)
     return "q, k and v are not all bf16";
   if (attention.head_dim_rope != 0) return "keys are in two parts";
@@ -33,7 +33,7 @@ const char *supports_all(const Kernel &, const Attention &, Reason *) {
 }
 
 template <const char *(*lacks)()>
-const char *unavailable_reason(const Kernel &) {
+const char *unavailable_reason(const KernelEntry &) {
   return lacks();
 }
 
@@ -45,7 +45,7 @@ constexpr BackwardNames backward_by([[maybe_unused]] const char *name) {
 #endif
 }
 
-constexpr Kernel list[] = {
+constexpr KernelEntry list[] = {
 #define FA_CPU_ISA(isa, computes_in, unsupported, ...)                                                                \
   {"cpu." #isa,  FA_DEVICE_CPU,        #isa, computes_in, backward_by("cpu." #isa), &unavailable_reason<lacks_##isa>, \
    &unsupported, &create<isa::kernels>},

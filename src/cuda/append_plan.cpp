@@ -5,7 +5,6 @@
 
 #include "append/append_quantised/tiles.h"
 #include "core/dtype.h"
-#include "core/rotation.h"
 #include "core/status.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
@@ -171,7 +170,7 @@ int shared_bytes_of(const kernels::AppendCodesParams &p) {
 AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &) {
   AppendPlan plan;
   const bool has_codes = (*kernels.begin())->codes != nullptr;
-  if (rotates(*call.attention) && !has_codes) {
+  if (call.attention->rotates_cache() && !has_codes) {
     plan.status = fail(FA_ERROR_UNSUPPORTED,
                        "this build of libfa has no GPU kernel that rotates keys and values (FA_FLAG_HADAMARD_K, "
                        "FA_FLAG_HADAMARD_V); expected memory of the host, or a build with the image append_quantised "

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "core/log.h"
-#include "core/rotation.h"
 #include "core/status.h"
 #include "cuda/engine.h"
 #include "cuda/inputs.h"
@@ -25,9 +24,9 @@ constexpr bool same(std::string_view a, std::string_view b) {
   return a == b;
 }
 
-const char *unavailable_reason(const Kernel &kernel);
-const char *unsupported_reason(const Kernel &kernel, const Attention &attention, Reason *room);
-Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
+const char *unavailable_reason(const KernelEntry &kernel);
+const char *unsupported_reason(const KernelEntry &kernel, const Attention &attention, MessageBuffer *buffer);
+Engine *create(const KernelEntry &kernel, const Attention &attention, bool alone);
 
 constexpr unsigned bit_of(kernels::Dtype dtype) {
   return 1u << dtype;
@@ -74,7 +73,7 @@ constexpr BackwardNames backward_of(const kernels::Arch *arch, unsigned types) {
 }
 
 struct Lines {
-  Kernel of[row_count + 1];
+  KernelEntry of[row_count + 1];
 };
 
 constexpr Lines lines = [] {
@@ -93,11 +92,11 @@ constexpr Lines lines = [] {
   return made;
 }();
 
-size_t index_of(const Kernel &kernel) {
+size_t index_of(const KernelEntry &kernel) {
   return static_cast<size_t>(&kernel - lines.of);
 }
 
-const char *unavailable_reason(const Kernel &kernel) {
+const char *unavailable_reason(const KernelEntry &kernel) {
   const Machine &m = machine();
   if (const char *why = forked_reason()) return why;
   if (m.device_count == 0) return m.why_none;
@@ -105,27 +104,27 @@ const char *unavailable_reason(const Kernel &kernel) {
   const char *first = nullptr;
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
-    Reason room;
-    const Obstacle obstacle = unavailable_on(rows.of[row], m.devices[i], &room);
+    MessageBuffer buffer;
+    const Obstacle obstacle = unavailable_on(rows.of[row], m.devices[i], &buffer);
     if (obstacle.reason == nullptr) return nullptr;
     if (first == nullptr) first = lasting_reason(row, obstacle);
   }
   return first != nullptr ? first : m.devices[0].unavailable_reason;
 }
 
-const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason *room) {
+const char *unsupported_reason(const KernelEntry &kernel, const Attention &a, MessageBuffer *buffer) {
   const Row &row = rows.of[index_of(kernel)];
   const Machine &m = machine();
   if (const char *why = forked_reason()) return why;
   if (m.device_count == 0) return m.why_none;
-  if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
+  if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, buffer);
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.unavailable_reason;
-  const Obstacle obstacle = unavailable_on(row, device, room);
+  const Obstacle obstacle = unavailable_on(row, device, buffer);
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
   const bool waits = obstacle.missing == Missing::files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
   if (obstacle.reason != nullptr && !waits) return obstacle.reason;
-  return unsupported_reason(row, a, device, room);
+  return unsupported_reason(row, a, device, buffer);
 }
 
 /// True of an image that supports an attention, and whose entry points a device has room for; without room for
@@ -135,7 +134,7 @@ bool supports(const Image &image, const Attention &attention, const Device &devi
   if (image.dtype != image.family->compute_dtype(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
   for (int i = 0; i < kernels::entry_count; i++)
     if (Entry(i) != Entry::bwd_fused && image.tile_of(Entry(i)).shared_bytes > device.shared_per_block) return false;
-  const bool writes_codes = same(image.operation, "append") && rotates(attention);  // whose kernels rotate
+  const bool writes_codes = same(image.operation, "append") && attention.rotates_cache();  // whose kernels rotate
   if (image.codes != nullptr && !writes_codes && image.codes->unsupported_types_reason(a, attention.v_dtype) != nullptr)
     return false;
   return image.family->unsupported_reason(a) == nullptr;
@@ -145,7 +144,7 @@ bool supports(const Image &image, const Attention &attention, const Device &devi
 /// image that supports the attention, up to one that supports all calls. A kernel of f32 that was forced by name has no
 /// other types behind it.
 template <class Call>
-KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
+KernelSet kernels_of(const KernelEntry &kernel, const Attention &attention, const Device &device, bool alone) {
   const Row &row = rows.of[index_of(kernel)];
   const bool f32_alone = alone && row.first->dtype == kernels::f32;
   KernelSet set;
@@ -165,14 +164,14 @@ KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Dev
 /// Of forward: the image of the op's row, then those of later rows of its architecture, up to one that supports all
 /// calls.
 template <>
-KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
+KernelSet kernels_of<ForwardCall>(const KernelEntry &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
   KernelSet set;
   set.shared = rows.of[best].combine;
   for (size_t i = best; i < row_count && lines.of[i].arch == kernel.arch; i++) {
-    Reason room;
+    MessageBuffer buffer;
     const Row &row = rows.of[i];
-    if (unsupported_reason(row, a, device, &room) != nullptr) continue;
+    if (unsupported_reason(row, a, device, &buffer) != nullptr) continue;
     set.images[set.count++] = row.image_for(attention_of(a));
     if (alone || (row.family().is_fallback && (row.family().has_all_trees || attention_of(a).causal == 0))) break;
   }
@@ -180,14 +179,14 @@ KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, cons
 }
 
 template <class... Calls>
-PerOperation<KernelSet> kernels_of_all(CallList<Calls...>, const Kernel &kernel, const Attention &a,
+PerOperation<KernelSet> kernels_of_all(CallList<Calls...>, const KernelEntry &kernel, const Attention &a,
                                        const Device &device, bool alone) {
   PerOperation<KernelSet> sets;
   ((sets.of<Calls>() = kernels_of<Calls>(kernel, a, device, alone)), ...);
   return sets;
 }
 
-Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
+Engine *create(const KernelEntry &kernel, const Attention &a, bool alone) {
   const Device &device = machine().devices[a.device_index];
   auto engine = std::make_unique<CudaEngine>(a, device, kernels_of_all(AllCalls(), kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
@@ -205,10 +204,10 @@ KernelList kernels() {
   return {lines.of, row_count};
 }
 
-const char *toolkit(Reason *room) {
+const char *toolkit(MessageBuffer *buffer) {
   if (row_count == 0) return nullptr;
   if (kernel_cuda_version == 0) return "GPU kernels in separate files (FA_KERNELS=load)";
-  return reason(room, "CUDA %d.%d (driver %s)", kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10,
+  return reason(buffer, "CUDA %d.%d (driver %s)", kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10,
                 driver_for(needed_driver_version()));
 }
 

@@ -9,11 +9,11 @@ namespace fa::cuda {
 KernelList kernels();
 
 /// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, which may be in
-/// *room.
-const char *why_no_device(int32_t index, Reason *room);
+/// *buffer.
+const char *why_no_device(int32_t index, MessageBuffer *buffer);
 
-/// The compiler of the GPU kernels and the drivers that run them, "CUDA 12.9 (driver 525 or later)", in *room; nullptr
-/// where this build has none.
-const char *toolkit(Reason *room);
+/// The compiler of the GPU kernels and the drivers that run them, "CUDA 12.9 (driver 525 or later)", in *buffer;
+/// nullptr where this build has none.
+const char *toolkit(MessageBuffer *buffer);
 
 }  // namespace fa::cuda

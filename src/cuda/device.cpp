@@ -102,8 +102,7 @@ const char *forked_reason() {
   return !forked.load(std::memory_order_relaxed)
              ? nullptr
              : "this process was forked from one that had started NVIDIA's driver, which does not work in both: fork "
-               "before "
-               "libfa is used, or start a new process (Python: multiprocessing's \"spawn\")";
+               "before libfa is used, or start a new process (Python: multiprocessing's \"spawn\")";
 }
 
 const Machine &machine() {

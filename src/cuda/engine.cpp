@@ -3,7 +3,6 @@
 #include <type_traits>
 
 #include "core/log.h"
-#include "core/rotation.h"
 #include "core/status.h"
 #include "cuda/launch.h"
 #include "cuda/placement.h"
@@ -49,7 +48,7 @@ const Resident *CudaEngine::resident(const Context &context, const CUstream *str
 template <class Call>
 bool CudaEngine::load_for(const Context &context, const CUstream *stream, Loaded *loaded) const {
   loaded->own = resident<Call>(context, stream);
-  if (loaded->own == nullptr || !std::is_same_v<Call, ForwardCall> || !rotates(attention_))
+  if (loaded->own == nullptr || !std::is_same_v<Call, ForwardCall> || !attention_.rotates_cache())
     return loaded->own != nullptr;
   loaded->rotation = resident<AppendCall>(context, stream);
   return loaded->rotation != nullptr;
@@ -59,7 +58,7 @@ template <class Call>
 fa_status CudaEngine::do_workspace_size(const Call &call, size_t *bytes) const {
   Count all = workspace_bound(call, kernels_.of<Call>(), device_);
   if constexpr (std::is_same_v<Call, ForwardCall>)
-    if (rotates(attention_)) all = RotatedForward(call).bytes() + all;
+    if (attention_.rotates_cache()) all = RotatedForward(call).bytes() + all;
   return store_size(all, bytes);
 }
 
@@ -120,7 +119,7 @@ fa_status CudaEngine::execute_synchronously(Call call, bool cpu_fallback) const 
 template <class Call>
 fa_status CudaEngine::enqueue(const Call &call, const Loaded &loaded) const {
   if constexpr (std::is_same_v<Call, ForwardCall>)
-    if (rotates(attention_)) return enqueue_rotated(call, loaded);
+    if (attention_.rotates_cache()) return enqueue_rotated(call, loaded);
   return enqueue_plan(call, *loaded.own);
 }
 

@@ -59,7 +59,7 @@ struct Path {
 };
 
 /// nullptr, with the reason in *why, where it is not the whole file of a fatbin.
-File open_image(const Path &path, Container *header, Reason *why) {
+File open_image(const Path &path, Container *header, MessageBuffer *why) {
   const auto refuse = [&](const char *problem, const char *more = "") {
     const char *advice = "; FA_KERNEL_PATH names the folder that this build's images are in";
     std::snprintf(why->text, sizeof why->text, "the kernel image %.300s %s%s%s", path.text, problem, more, advice);
@@ -110,7 +110,7 @@ Runs runs_on(const kernels::Arch &arch, int cuda_version, const Device &device) 
   return machine().driver.version >= needed ? Runs::yes : Runs::with_newer_driver;
 }
 
-int cuda_version_of(const Image &image, Reason *why) {
+int cuda_version_of(const Image &image, MessageBuffer *why) {
   if (kernel_cuda_version != 0) return kernel_cuda_version;
   static std::atomic<int> found[list_length + 1];
   std::atomic<int> &version = found[&image - list];
@@ -130,7 +130,7 @@ int cuda_version_of(const Image &image, Reason *why) {
 char *read_image(const Image &image) {
   const Path path(image);
   Container header;
-  Reason why;
+  MessageBuffer why;
   const File file = open_image(path, &header, &why);
   if (file == nullptr) {
     fail(FA_ERROR_NO_DEVICE, "%s", why.text);

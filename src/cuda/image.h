@@ -64,7 +64,7 @@ Runs runs_on(const kernels::Arch &arch, int cuda_version, const Device &device);
 
 /// The version of CUDA that compiled an image. A build without embedded images reads it from the image's file: 0, with
 /// the reason in *why, where there is no such file; it may come later. A version that was found is remembered.
-int cuda_version_of(const Image &image, Reason *why);
+int cuda_version_of(const Image &image, MessageBuffer *why);
 
 /// The bytes of an image in a file, in FA_KERNEL_PATH's folder if that is set: read again by every call, for
 /// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.

@@ -50,7 +50,7 @@ struct Free {
 /// Only machine code runs on a driver that is older than the toolkit: PTX is for it to compile.
 fa_status too_new(const char *call, CUresult result, const Image &image) {
   const Driver &driver = machine().driver;
-  Reason why;
+  MessageBuffer why;
   const int version = driver.version, cuda = cuda_version_of(image, &why);
   return failed(
       driver, call, result,

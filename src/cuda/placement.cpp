@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "core/operands.h"
+#include "core/fields.h"
 #include "core/operations.h"
 #include "core/parts.h"
 #include "core/status.h"

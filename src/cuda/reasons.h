@@ -6,8 +6,8 @@
 
 namespace fa::cuda {
 
-/// Prints a text into *room, and returns it.
-[[gnu::format(printf, 2, 3)]] const char *reason(Reason *room, const char *format, ...);
+/// Prints a text into *buffer, and returns it.
+[[gnu::format(printf, 2, 3)]] const char *reason(MessageBuffer *buffer, const char *format, ...);
 
 /// What keeps a row from running on a device.
 enum class Missing { hardware, driver, files };
@@ -16,7 +16,7 @@ struct Obstacle {
   const char *reason;  // nullptr where the row runs
 };
 
-Obstacle unavailable_on(const Row &row, const Device &device, Reason *room);
+Obstacle unavailable_on(const Row &row, const Device &device, MessageBuffer *buffer);
 
 /// True where only files are missing for a device: no row runs there, and rows that would have no image.
 bool lacks_files_alone(const Device &device);
@@ -25,9 +25,9 @@ bool lacks_files_alone(const Device &device);
 const char *lasting_reason(size_t row, const Obstacle &obstacle);
 
 /// Why a row's images do not support the attention on a device that runs them; nullptr when one does.
-const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room);
+const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, MessageBuffer *buffer);
 
 /// The error of a device index without a device.
-const char *no_such_device(int32_t index, const Machine &machine, Reason *room);
+const char *no_such_device(int32_t index, const Machine &machine, MessageBuffer *buffer);
 
 }  // namespace fa::cuda

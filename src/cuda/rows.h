@@ -32,7 +32,7 @@ struct Row {
   }
 
   /// The CUDA version of the first image that is available; 0 where none is, with the reason of the first one in *why.
-  int cuda_version(Reason *why) const {
+  int cuda_version(MessageBuffer *why) const {
     for (const Image &image : images().subspan(1))
       if (const int version = cuda_version_of(image, why)) return version;
     return cuda_version_of(*first, why);

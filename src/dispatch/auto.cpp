@@ -10,7 +10,7 @@ namespace {
 
 class AutoEngine final : public EngineBase<AutoEngine> {
  public:
-  AutoEngine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu, const Kernel &cpu_kernel)
+  AutoEngine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu, const KernelEntry &cpu_kernel)
       : gpu_(std::move(gpu)), cpu_(std::move(cpu)), cpu_kernel_(cpu_kernel) {}
 
   /// Where the tensors live is not looked at: enough for either engine.
@@ -34,13 +34,13 @@ class AutoEngine final : public EngineBase<AutoEngine> {
 
  private:
   std::unique_ptr<Engine> gpu_, cpu_;
-  const Kernel &cpu_kernel_;
+  const KernelEntry &cpu_kernel_;
 };
 
 }  // namespace
 
 std::unique_ptr<Engine> auto_engine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu,
-                                    const Kernel &cpu_kernel) {
+                                    const KernelEntry &cpu_kernel) {
   return std::make_unique<AutoEngine>(std::move(gpu), std::move(cpu), cpu_kernel);
 }
 

@@ -12,16 +12,16 @@ namespace {
 using OwnedEngine = std::unique_ptr<Engine>;
 
 /// nullptr after an error.
-OwnedEngine create(const Kernel &kernel, const Attention &attention) {
+OwnedEngine create(const KernelEntry &kernel, const Attention &attention) {
   return OwnedEngine(kernel.create(kernel, attention, kernel_forced()));
 }
 
-OwnedEngine create_alone(const Kernel &kernel, Attention attention) {
+OwnedEngine create_alone(const KernelEntry &kernel, Attention attention) {
   attention.device = kernel.device;  // no other kernel may replace it
   return create(kernel, attention);
 }
 
-OwnedEngine create_pair(const Kernel &gpu_kernel, const Kernel &cpu_kernel, const Attention &attention) {
+OwnedEngine create_pair(const KernelEntry &gpu_kernel, const KernelEntry &cpu_kernel, const Attention &attention) {
   OwnedEngine cpu = create(cpu_kernel, attention);
   if (!cpu) return nullptr;
   OwnedEngine gpu = create(gpu_kernel, attention);
@@ -32,9 +32,9 @@ OwnedEngine create_pair(const Kernel &gpu_kernel, const Kernel &cpu_kernel, cons
 }  // namespace
 
 fa_status prepare(const Attention &attention, Prepared *prepared) {
-  const Kernel *kernel = choose(attention);
+  const KernelEntry *kernel = choose(attention);
   if (!kernel) return last_status();
-  const Kernel *cpu_kernel = cpu_fallback(*kernel, attention);
+  const KernelEntry *cpu_kernel = cpu_fallback(*kernel, attention);
   OwnedEngine engine = cpu_kernel ? create_pair(*kernel, *cpu_kernel, attention) : create_alone(*kernel, attention);
   if (!engine) return last_status();
   *prepared = {kernel, std::move(engine)};

@@ -9,7 +9,7 @@ namespace fa::dispatch {
 
 /// The kernel that was chosen for an attention, and the engine that is ready to run it.
 struct Prepared {
-  const Kernel *kernel = nullptr;
+  const KernelEntry *kernel = nullptr;
   std::unique_ptr<Engine> engine;
 };
 

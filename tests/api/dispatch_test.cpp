@@ -17,34 +17,34 @@
 namespace fa {
 namespace {
 
-const char *never(const Kernel &) {
+const char *never(const KernelEntry &) {
   return "this machine has no such unit";
 }
-const char *here(const Kernel &) {
+const char *here(const KernelEntry &) {
   return nullptr;
 }
-const char *bf16_only(const Kernel &, const Attention &a, Reason *) {
+const char *bf16_only(const KernelEntry &, const Attention &a, MessageBuffer *) {
   return a.q_dtype == FA_BF16 ? nullptr : "it computes in bf16 only";
 }
-const char *small_only(const Kernel &, const Attention &a, Reason *) {
+const char *small_only(const KernelEntry &, const Attention &a, MessageBuffer *) {
   return a.head_dim <= 64 ? nullptr : "head_dim is above 64";
 }
-const char *not_100(const Kernel &, const Attention &a, Reason *) {
+const char *not_100(const KernelEntry &, const Attention &a, MessageBuffer *) {
   return a.head_dim == 100 ? "head_dim is 100" : nullptr;
 }
 
 /// GPUs' kernels look for the device that the attention names themselves.
-const char *no_such_device(const Kernel &, const Attention &, Reason *) {
+const char *no_such_device(const KernelEntry &, const Attention &, MessageBuffer *) {
   return "this machine has no such GPU";
 }
 
 const char *why_no_gpu = nullptr;
 
-constexpr Kernel of_gpu[] = {
+constexpr KernelEntry of_gpu[] = {
     {"cuda.sm_2.new", FA_DEVICE_CUDA, "sm_2", "f32", {}, never, no_such_device, nullptr},
     {"cuda.sm_1.new", FA_DEVICE_CUDA, "sm_1", "f32", {}, here, not_100, nullptr},
 };
-constexpr Kernel of_cpu[] = {
+constexpr KernelEntry of_cpu[] = {
     {"cpu.future", FA_DEVICE_CPU, "future", "f32", {}, never, small_only, nullptr},
     {"cpu.wide_bf16", FA_DEVICE_CPU, "wide", "bf16", {}, here, bf16_only, nullptr},
     {"cpu.wide", FA_DEVICE_CPU, "wide", "f32", {}, here, small_only, nullptr},
@@ -59,7 +59,7 @@ KernelList cpu::kernels() {
 KernelList cuda::kernels() {
   return {of_gpu, std::size(of_gpu)};
 }
-const char *cuda::why_no_device(int32_t, Reason *) {
+const char *cuda::why_no_device(int32_t, MessageBuffer *) {
   return why_no_gpu;
 }
 
@@ -77,7 +77,7 @@ Attention attention(fa_dtype dtype, int64_t head_dim) {
 }
 
 std::string chosen(const Attention &a) {
-  const Kernel *kernel = dispatch::choose(a);
+  const KernelEntry *kernel = dispatch::choose(a);
   return kernel ? kernel->name : "";
 }
 
@@ -127,7 +127,7 @@ TEST(Dispatch, CudaWithoutAGpu) {
 TEST(Dispatch, ACpuKernelIsTheFallbackUnderAuto) {
   Attention a = attention(FA_F32, 64);
   a.device = FA_DEVICE_AUTO;
-  const Kernel *gpu = dispatch::choose(a);
+  const KernelEntry *gpu = dispatch::choose(a);
   ASSERT_NE(gpu, nullptr);
   ASSERT_NE(dispatch::cpu_fallback(*gpu, a), nullptr);
   EXPECT_STREQ(dispatch::cpu_fallback(*gpu, a)->name, "cpu.wide");

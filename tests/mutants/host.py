@@ -115,7 +115,7 @@ API = [
     ),
     Mutant(
         "computed_scales_in_shared_memory",
-        "src/core/operands.h",
+        "src/core/fields.h",
         "if (access == Access::computed) return call.computes_scales;",
         "if (access == Access::computed) return false;",
         r"^api\.append",

@@ -29,7 +29,7 @@ ROTATED = [
         "a.hadamard_v == 1 || a.hadamard_k > 1)",
         ARGUMENTS,
     ),
-    Mutant("rotated_gradients", "src/api/backward_args.cpp", "if (rotates(a))", "if (a.hadamard_k > 1)", ARGUMENTS),
+    Mutant("rotated_gradients", "src/api/backward_args.cpp", "if (a.rotates_cache())", "if (a.hadamard_k > 1)", ARGUMENTS),
     Mutant(
         "rotation_of_lanes",
         "src/cpu/kernel/hadamard.h",

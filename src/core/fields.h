@@ -1,4 +1,4 @@
-// The tensors and arrays of a call as tables, for whoever goes through all of them: the lists of schema/ops.def.
+// The tensors and arrays of a call as tables, for code that visits all of them: the lists of schema/ops.def.
 #pragma once
 
 #include <concepts>
@@ -41,7 +41,7 @@ struct ArrayFieldOf {
 template <class Call>
 struct Fields;
 
-/// Which of the lists' kinds a field is.
+/// The kind of a field in schema/fields.def, by its type in fa.h.
 template <class Field>
 constexpr bool is_tensor = std::same_as<Field, fa_tensor>;
 template <class Field>
@@ -62,20 +62,20 @@ constexpr bool is_written(const Call &call, Access access) {
   static_assert(!is_tensor<decltype(Args::name)> && !is_array<decltype(Args::name)>, \
                 "schema/fields.def lists " #name " as neither tensor nor array");
 #define FA_NAME(name, ...) , name
-#define FA_OPERATION(op, Op, FIELDS)                                                                            \
-  template <>                                                                                                   \
-  struct Fields<Op##Call> {                                                                                     \
-    using Args = fa_##op##_args;                                                                                \
-    using Call = Op##Call;                                                                                      \
-    static constexpr TensorFieldOf<Args, Call> tensors[] = {FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)};         \
-    static constexpr ArrayFieldOf<Args, Call> listed[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING){}};          \
-    static constexpr std::span arrays = std::span(listed).first(std::size(listed) - 1);                         \
-    FIELDS(FA_NOTHING, FA_NOTHING, FA_OTHER)                                                                    \
-  };                                                                                                            \
-                                                                                                                \
-  /* Takes the structure apart into as many names as the list has: a field that this lacks does not compile. */ \
-  inline void take_apart(const fa_##op##_args &args) {                                                          \
-    [[maybe_unused]] const auto &[struct_size FIELDS(FA_NAME, FA_NAME, FA_NAME)] = args;                        \
+#define FA_OPERATION(op, Op, FIELDS)                                                                           \
+  template <>                                                                                                  \
+  struct Fields<Op##Call> {                                                                                    \
+    using Args = fa_##op##_args;                                                                               \
+    using Call = Op##Call;                                                                                     \
+    static constexpr TensorFieldOf<Args, Call> tensors[] = {FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)};        \
+    static constexpr ArrayFieldOf<Args, Call> listed[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING){}};         \
+    static constexpr std::span arrays = std::span(listed).first(std::size(listed) - 1);                        \
+    FIELDS(FA_NOTHING, FA_NOTHING, FA_OTHER)                                                                   \
+  };                                                                                                           \
+                                                                                                               \
+  /* A structured binding with the names of the list: a field of fa.h that the list lacks does not compile. */ \
+  inline void check_field_list(const fa_##op##_args &args) {                                                   \
+    [[maybe_unused]] const auto &[struct_size FIELDS(FA_NAME, FA_NAME, FA_NAME)] = args;                       \
   }
 FA_OPERATIONS(FA_OPERATION)
 #undef FA_TENSOR
