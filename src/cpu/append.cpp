@@ -4,69 +4,24 @@
 #include <cstring>
 
 #include "core/dtype.h"
-#include "cpu/element.h"
+#include "cpu/token_box.h"
 
 namespace fa::cpu {
 namespace {
 
-/// Bytes that a worker copies at a time, and that are worth waking another one for.
-constexpr int64_t unit_bytes = 1 << 14, worker_bytes = 1 << 18;
+constexpr int64_t unit_bytes = 1 << 14;    // of the cache, written by one worker
+constexpr int64_t worker_bytes = 1 << 18;  // read and written, for which another worker is worth waking
 
-/// Some columns of the rows of consecutive tokens, as a box of elements; strides in bytes.
-struct Box {
-  const char *from;
-  char *to;
-  fa_dtype from_dtype, to_dtype;
-  int64_t tokens, heads, dim;
-  int64_t from_token, from_head, from_elem;
-  int64_t to_token, to_head, to_elem;
-};
-
-/// Joins rows that are adjacent in memory into fewer and longer ones.
-void join_rows(Box *box) {
-  const int64_t from_bytes = dtype_bytes(box->from_dtype), to_bytes = dtype_bytes(box->to_dtype);
-  if (box->dim > 1 && (box->from_elem != from_bytes || box->to_elem != to_bytes)) return;
-  box->from_elem = from_bytes, box->to_elem = to_bytes;
-  const auto join = [&](int64_t *count, int64_t from_step, int64_t to_step) {
-    if (*count > 1 && (from_step != box->dim * from_bytes || to_step != box->dim * to_bytes)) return;
-    box->dim *= *count;
-    *count = 1;
-  };
-  join(&box->heads, box->from_head, box->to_head);
-  join(&box->tokens, box->from_token, box->to_token);
-}
-
-/// Some columns of rows of new tokens, or of queries, and where they go.
-struct Columns {
+/// A tensor of new tokens, or of queries, and the tensor that their rows are written to.
+struct RowStream {
   const View &from, &to;
-  int64_t first, dim;
-
-  Box box(const char *from_row, char *to_row, int64_t tokens, int64_t heads) const {
-    return {from_row + first * from.stride[3],
-            to_row + first * to.stride[3],
-            from.dtype,
-            to.dtype,
-            tokens,
-            heads,
-            dim,
-            from.stride[1],
-            from.stride[2],
-            from.stride[3],
-            to.stride[1],
-            to.stride[2],
-            to.stride[3]};
-  }
+  int64_t dim;
+  int64_t pairs;         // of a row that are rotated
+  int64_t hadamard = 1;  // then elements of a block that is rotated by a Hadamard matrix; 1: none
 };
 
-/// Rows of new tokens, or of queries, where they go, how many pairs of a row are rotated, and the elements of a block
-/// that is rotated after that (1: none).
-struct Stream {
-  const View &from, &to;
-  int64_t dim, pairs, hadamard = 1;
-};
-
-/// Consecutive tokens that go to consecutive rows of the cache.
-struct Run {
+/// Consecutive tokens that are written to consecutive rows of the cache.
+struct TokenRun {
   int64_t entry, row, tokens;
   bool skipped;
 };
@@ -78,7 +33,7 @@ int64_t bytes_of_row(const Attention &a) {
 }
 
 /// The scales and zeros of a tensor of the cache.
-struct Factors {
+struct CacheFactors {
   const View &scale, &zero;
   int64_t scale_channels, zero_channels;
 };
@@ -103,7 +58,7 @@ class Worker {
  private:
   void append(const NewTokens &t) const {
     for (int64_t i = 0; i < t.count;) {
-      const Run run = run_at(t, i);
+      const TokenRun run = run_at(t, i);
       if (!run.skipped && is_mine(run, t, i)) {
         write_keys(run, t, i);
         if (call_.k_rope) write_rope(run, t, i);
@@ -113,34 +68,35 @@ class Worker {
     }
   }
 
-  void write_keys(const Run &run, const NewTokens &t, int64_t i) const {
+  void write_keys(const TokenRun &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = call_.channels;
     const Attention &a = *call_.attention;
-    const Stream stream = {call_.k, call_.k_cache, a.head_dim_k(), call_.pairs_of_k(), a.hadamard_k};
+    const RowStream stream = {call_.k, call_.k_cache, a.head_dim_k(), call_.pairs_of_k(), a.hadamard_k};
     if (is_quantised(call_.k_cache.dtype))
       return quantise(stream, {call_.k_scale, call_.k_zero, channels.k_scale, channels.k_zero}, run, t, i);
     write(stream, call_.k_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
-  void write_rope(const Run &run, const NewTokens &t, int64_t i) const {
+  void write_rope(const TokenRun &run, const NewTokens &t, int64_t i) const {
     write({call_.k_rope, call_.k_rope_cache, call_.attention->head_dim_rope, call_.pairs_of_k_rope()},
           call_.k_rope_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
-  void write_values(const Run &run, const NewTokens &t, int64_t i) const {
+  void write_values(const TokenRun &run, const NewTokens &t, int64_t i) const {
     const FactorChannels &channels = call_.channels;
-    const Stream stream = {call_.v, call_.v_cache, call_.attention->head_dim_v, 0, call_.attention->hadamard_v};
+    const RowStream stream = {call_.v, call_.v_cache, call_.attention->head_dim_v, 0, call_.attention->hadamard_v};
     if (is_quantised(call_.v_cache.dtype))
       return quantise(stream, {call_.v_scale, call_.v_zero, channels.v_scale, channels.v_zero}, run, t, i);
     write(stream, call_.v_cache.at(run.entry, run.row, 0), t, i, run.tokens);
   }
 
-  /// A run's rows as codes.
-  void quantise(const Stream &stream, const Factors &factors, const Run &run, const NewTokens &t, int64_t i) const {
+  /// Writes a run's rows as codes.
+  void quantise(const RowStream &stream, const CacheFactors &factors, const TokenRun &run, const NewTokens &t,
+                int64_t i) const {
     const auto &[from, to, dim, pairs, block] = stream;
     const int64_t first = call_.rotates_tail ? dim - 2 * pairs : 0;
-    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to.at(run.entry, run.row, 0),
-                                                  run.tokens, call_.heads_kv);
+    const TokenBox box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to.at(run.entry, run.row, 0),
+                                                       run.tokens, call_.heads_kv);
     const auto of_token = [&](const View &view, int64_t channels, int64_t n) {
       char *const at = view ? view.at(run.entry, run.row + n, 0) : nullptr;
       return TokenFactor{at, view.stride[2], view.stride[3], view.dtype, channels};
@@ -148,12 +104,12 @@ class Worker {
     for (int64_t n = 0; n < run.tokens; n++) {
       const TokenCodes codes = {of_token(factors.scale, factors.scale_channels, n),
                                 of_token(factors.zero, factors.zero_channels, n), call_.computes_scales};
-      kernels_.quantise_rows(rows_of(box, n), codes, rotation_of(stream, t, i + n), first);
+      kernels_.quantise_rows(box.rows(n), codes, rotation_of(stream, t, i + n), first);
     }
   }
 
   /// How whole rows of new token i are rotated.
-  TokenRotation rotation_of(const Stream &stream, const NewTokens &t, int64_t i) const {
+  TokenRotation rotation_of(const RowStream &stream, const NewTokens &t, int64_t i) const {
     TokenRotation rotation = stream.pairs > 0 ? rotation_at(position_of(t, i)) : TokenRotation{};
     rotation.hadamard = stream.hadamard;
     return rotation;
@@ -164,16 +120,16 @@ class Worker {
     return call_.positions ? index_of(call_.positions, t, i) : t.position + i;
   }
 
-  /// The tokens from i on that go to consecutive rows, and to one worker.
-  Run run_at(const NewTokens &t, int64_t i) const {
-    Run run = {t.entry, t.place + i, t.count - i, false};
+  /// The tokens from i on that one worker writes to consecutive rows.
+  TokenRun run_at(const NewTokens &t, int64_t i) const {
+    TokenRun run = {t.entry, t.cache_row + i, t.count - i, false};
     if (call_.slot_mapping) {
       const int64_t slot = index_of(call_.slot_mapping, t, i);
       if (slot < 0) return {0, 0, 1, true};
       run.entry = slot / call_.page_size, run.row = slot % call_.page_size;
-      const int64_t most = std::min(run.tokens, rows_of_worker(run.row, call_.page_size));
+      const int64_t limit = std::min(run.tokens, rows_of_worker(run.row, call_.page_size));
       run.tokens = 1;
-      while (run.tokens < most && index_of(call_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
+      while (run.tokens < limit && index_of(call_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
       return run;
     }
     if (call_.block_table) {
@@ -182,24 +138,24 @@ class Worker {
       run.tokens = std::min(run.tokens, rows_of_worker(run.row, call_.page_size));
       return run;
     }
-    const int64_t whole_unit = unit_ - (may_collide_ ? run.row : source_of(t, i)) % unit_;
+    const int64_t whole_unit = unit_ - (may_collide_ ? run.row : row_in_call(t, i)) % unit_;
     if (workers_ > 1) run.tokens = std::min(run.tokens, whole_unit);
     return run;
   }
 
-  /// Rows of a page, from `row` on, that go to one worker.
+  /// The rows of a page, from `row` on, that one worker writes.
   int64_t rows_of_worker(int64_t row, int64_t page_size) const {
     return std::min(page_size - row, workers_ > 1 ? unit_ - row % unit_ : page_size);
   }
 
-  /// A row of the call, by its number.
-  int64_t source_of(const NewTokens &t, int64_t i) const { return t.batch * call_.rows_new + t.first + i; }
+  /// The row of new token i in the call, counted over all sequences.
+  int64_t row_in_call(const NewTokens &t, int64_t i) const { return t.batch * call_.rows_new + t.first + i; }
 
-  /// Whether a run, which begins at token i, is this worker's: by its rows in the cache, well mixed, where others may
-  /// go there too, else by its place in the call.
-  bool is_mine(const Run &run, const NewTokens &t, int64_t i) const {
+  /// Whether a run, which begins at token i, is this worker's. Where several tokens may have one row of the cache, a
+  /// hash of the row decides, so that one worker writes all of them; else the row of the call does.
+  bool is_mine(const TokenRun &run, const NewTokens &t, int64_t i) const {
     if (workers_ == 1) return true;
-    if (!may_collide_) return source_of(t, i) / unit_ % workers_ == worker_;
+    if (!may_collide_) return row_in_call(t, i) / unit_ % workers_ == worker_;
     const int64_t units_of_entry = (call_.page_size > 0 ? call_.page_size : call_.rows_cache) / unit_ + 1;
     const auto unit = static_cast<uint64_t>(run.entry * units_of_entry + run.row / unit_);
     const uint64_t mixed = unit * 0x9e3779b97f4a7c15 >> 32;
@@ -213,77 +169,38 @@ class Worker {
             call_.q_out.at(t.batch, t.first + i, 0), t, i, 1);
   }
 
-  /// Rows i .. i + tokens - 1 of a stream, their columns with pairs rotated.
-  void write(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
+  /// Writes rows i .. i + tokens - 1 of a stream, its pairs rotated and other columns as they are.
+  void write(const RowStream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
     const auto &[from, to, dim, pairs, block] = stream;
     if (block > 1) return write_rotated(stream, to_row, t, i, tokens);
     const bool of_q = &from == &call_.q;
     const int64_t heads = of_q ? call_.heads_q : call_.heads_kv, rotated = 2 * pairs;
     const int64_t first = call_.rotates_tail ? dim - rotated : 0;
     const char *const from_row = from.at(t.batch, t.first + i, 0);
-    if (first > 0) write_plain({from, to, 0, first}, from_row, to_row, tokens, heads);
-    if (first + rotated < dim)
-      write_plain({from, to, first + rotated, dim - first - rotated}, from_row, to_row, tokens, heads);
+    const auto copy = [&](int64_t begin, int64_t count) {
+      if (count > 0 && from_row != to_row)  // else queries in place
+        copy_box(kernels_, Columns{from, to, begin, count}.box(from_row, to_row, tokens, heads));
+    };
+    copy(0, first);
+    copy(first + rotated, dim - first - rotated);
     if (rotated == 0) return;
     const View &positions = of_q && call_.q_positions ? call_.q_positions : call_.positions;
-    const Box box = Columns{from, to, first, rotated}.box(from_row, to_row, tokens, heads);
+    const TokenBox box = Columns{from, to, first, rotated}.box(from_row, to_row, tokens, heads);
     for (int64_t n = 0; n < tokens; n++) {
       const int64_t position = positions ? index_of(positions, t, i + n) : t.position + i + n;
-      kernels_.rotate_rows(rows_of(box, n), rotation_at(position));
+      kernels_.rotate_rows(box.rows(n), rotation_at(position));
     }
   }
 
-  /// Rows of new tokens that are rotated as a whole.
-  void write_rotated(const Stream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
+  /// The same of rows that a Hadamard matrix rotates as a whole.
+  void write_rotated(const RowStream &stream, char *to_row, const NewTokens &t, int64_t i, int64_t tokens) const {
     const auto &[from, to, dim, pairs, block] = stream;
     const int64_t first = call_.rotates_tail ? dim - 2 * pairs : 0;
-    const Box box = Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to_row, tokens, call_.heads_kv);
+    const TokenBox box =
+        Columns{from, to, 0, dim}.box(from.at(t.batch, t.first + i, 0), to_row, tokens, call_.heads_kv);
     for (int64_t n = 0; n < tokens; n++) {
-      kernels_.rotate_whole_rows(rows_of(box, n), rotation_of(stream, t, i + n), first);
+      kernels_.rotate_whole_rows(box.rows(n), rotation_of(stream, t, i + n), first);
     }
-  }
-
-  void write_plain(const Columns &columns, const char *from_row, char *to_row, int64_t tokens, int64_t heads) const {
-    if (from_row == to_row) return;  // queries in place
-    Box box = columns.box(from_row, to_row, tokens, heads);
-    join_rows(&box);
-    const bool adjacent = box.from_elem == box.to_elem && box.from_elem == dtype_bytes(box.from_dtype);
-    const bool copied = adjacent && box.from_dtype == box.to_dtype;
-    for (int64_t n = 0; n < box.tokens; n++) {
-      const TokenRows rows = rows_of(box, n);
-      if (!copied) {
-        convert(rows);
-        continue;
-      }
-      for (int64_t head = 0; head < rows.heads; head++)
-        std::memcpy(rows.to + head * rows.to_head, rows.from + head * rows.from_head,
-                    static_cast<size_t>(rows.dim * rows.from_elem));
-    }
-  }
-
-  /// Converts rows to their type in the cache; elements that already have it keep their bits.
-  void convert(const TokenRows &rows) const {
-    if (rows.from_dtype != rows.to_dtype) return kernels_.convert_rows(rows);
-    with_type(rows.from_dtype, [&](auto type) {
-      using Bits = typename decltype(type)::Bits;
-      for (int64_t head = 0; head < rows.heads; head++)
-        for (int64_t d = 0; d < rows.dim; d++)
-          std::memcpy(rows.to + head * rows.to_head + d * rows.to_elem,
-                      rows.from + head * rows.from_head + d * rows.from_elem, sizeof(Bits));
-    });
-  }
-
-  static TokenRows rows_of(const Box &box, int64_t token) {
-    return {box.from + token * box.from_token,
-            box.to + token * box.to_token,
-            box.from_head,
-            box.to_head,
-            box.from_elem,
-            box.to_elem,
-            box.from_dtype,
-            box.to_dtype,
-            box.heads,
-            box.dim};
   }
 
   TokenRotation rotation_at(int64_t position) const {
@@ -296,7 +213,7 @@ class Worker {
   const IsaKernels &kernels_;
   const int64_t worker_, workers_;
   int64_t unit_;      // rows
-  bool may_collide_;  // several tokens may go to one place of the cache
+  bool may_collide_;  // several tokens may have one row of the cache
 };
 
 }  // namespace

@@ -63,21 +63,21 @@ fa_status check_slots(const AppendCall &call, const NewTokens &t) {
   return FA_OK;
 }
 
-/// The pages that new tokens go to.
+/// Checks the pages that have rows for new tokens.
 fa_status check_table(const AppendCall &call, const NewTokens &t) {
   if (t.count == 0) return FA_OK;
-  const int64_t last = (t.place + t.count - 1) / call.page_size;
-  for (int64_t i = t.place / call.page_size; i <= last; i++) {
+  const int64_t last = (t.cache_row + t.count - 1) / call.page_size;
+  for (int64_t i = t.cache_row / call.page_size; i <= last; i++) {
     const int32_t page = *call.block_table.at<const int32_t>(t.index, i, 0);
     if (const fa_status status = check_page(t.index, i, page, call.batch_cache, "k_cache")) return status;
   }
   return FA_OK;
 }
 
-/// Where the sequence's rows of the cache begin, and that it has room for the new ones.
+/// Checks that the sequence's part of the cache has rows for its new tokens.
 fa_status check_room(const AppendCall &call, const NewTokens &t) {
   const bool by_slots = static_cast<bool>(call.slot_mapping);
-  if (t.place < 0 || (!by_slots && t.place + t.count > call.rows_cache)) {
+  if (t.cache_row < 0 || (!by_slots && t.cache_row + t.count > call.rows_cache)) {
     if (call.cache_seqlens == nullptr)
       return fail(FA_ERROR_INVALID_ARGUMENT,
                   "args.k has %lld new tokens of sequence %d, and args.k_cache has %lld rows: expected no more, as "
@@ -86,12 +86,12 @@ fa_status check_room(const AppendCall &call, const NewTokens &t) {
     return fail(FA_ERROR_INVALID_ARGUMENT,
                 "args.cache_seqlens[%d] is %lld: expected 0 .. %lld, as the sequence has %lld new tokens and "
                 "args.k_cache %lld rows for it",
-                t.index, ll{t.place}, by_slots ? ll{INT32_MAX} : ll{call.rows_cache - t.count}, ll{t.count},
+                t.index, ll{t.cache_row}, by_slots ? ll{INT32_MAX} : ll{call.rows_cache - t.count}, ll{t.count},
                 ll{call.rows_cache});
   }
   if (call.leftpad_k != nullptr)
     if (const fa_status status =
-            check_range("leftpad_k", t.index, call.leftpad_k[t.index], t.place, "the rows of args.cache_seqlens"))
+            check_range("leftpad_k", t.index, call.leftpad_k[t.index], t.cache_row, "the rows of args.cache_seqlens"))
       return status;
   if (call.kv_batch_idx != nullptr)
     return check_range("kv_batch_idx", t.index, t.entry, call.batch_cache - 1, "an entry of args.k_cache");

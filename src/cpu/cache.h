@@ -1,4 +1,4 @@
-// Addresses of rows of k and v: in a tensor, or in a paged KV cache with a block table. All reads and writes use this.
+// Addresses of the rows of k and v that attention reads: in a tensor, or in a paged KV cache with a block table.
 #pragma once
 
 #include <fa.h>
@@ -25,13 +25,13 @@ struct CacheRows {
   fa_dtype dtype = FA_F32;
 };
 
-/// Scales or zeros, in rows as the keys are whose codes they belong to.
+/// Scales or zeros: a row for each key, or value, whose codes they belong to.
 struct Factors : CacheRows {
   int64_t channels = 0;  // consecutive elements of a key that have one
 
   explicit operator bool() const { return data != nullptr; }
 
-  /// Whether all elements of a key have the same.
+  /// Whether all elements of a key have one.
   bool per_key(int64_t dim) const { return data == nullptr || channels == dim; }
 };
 
@@ -43,7 +43,7 @@ struct RowFactors {
 // Of internal linkage, as kernels are compiled for an ISA each.
 namespace {
 
-/// Which entry of the table has key j.
+/// The entry of the table whose page has key j.
 inline int64_t page_index(const Pages &pages, int64_t j) {
   return (pages.first + j) / pages.size;
 }

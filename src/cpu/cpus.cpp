@@ -31,7 +31,7 @@ std::string contents(const std::string &path) {
   return text;
 }
 
-/// The text up to a separator, which goes with it.
+/// Removes the text up to a separator, and the separator, and returns the former.
 std::string_view take(std::string_view *text, char separator) {
   const std::string_view first = text->substr(0, text->find(separator));
   text->remove_prefix(std::min(first.size() + 1, text->size()));
@@ -99,17 +99,17 @@ struct Hierarchy {
     return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : 0;
   }
 
-  /// The least quota from the process' group up to the hierarchy's top, as far as they can be seen here. Where a
+  /// The lowest quota from the process' group up to the hierarchy's top, as far as they can be seen here. Where a
   /// namespace hides some, the top that is mounted is taken for the process' group.
   double quota(const std::string &root, std::string_view groups) const {
     std::string_view group = group_in(groups);
     if (top != "/") group = is_within(group, top) ? group.substr(top.size()) : "";
-    double least = 0;
+    double lowest = 0;
     for (;;) {
       while (group.ends_with('/')) group.remove_suffix(1);
       const double quota = quota_in((root + std::string(folder)).append(group));
-      if (quota > 0 && (least == 0 || quota < least)) least = quota;
-      if (group.empty()) return least;
+      if (quota > 0 && (lowest == 0 || quota < lowest)) lowest = quota;
+      if (group.empty()) return lowest;
       group = group.substr(0, group.rfind('/'));
     }
   }
@@ -133,19 +133,19 @@ int32_t affinity_cpus() {
 
 double quota_cpus(const std::string &root) {
   const std::string mounts = contents(root + "/proc/self/mountinfo"), groups = contents(root + "/proc/self/cgroup");
-  double least = 0;
+  double lowest = 0;
   for (std::string_view lines = mounts; !lines.empty();) {
     Hierarchy hierarchy;
     if (!Hierarchy::read(take(&lines, '\n'), &hierarchy)) continue;
     const double quota = hierarchy.quota(root, groups);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    if (quota > 0 && (lowest == 0 || quota < lowest)) lowest = quota;
   }
-  return least;
+  return lowest;
 }
 
 int32_t threads_for(int32_t cpus, double quota) {
-  const double most = std::min<double>(cpus, FA_MAX_THREADS), granted = quota > 0 ? std::ceil(quota) : most;
-  return static_cast<int32_t>(std::max(std::min(most, granted), 1.0));
+  const double limit = std::min<double>(cpus, FA_MAX_THREADS), granted = quota > 0 ? std::ceil(quota) : limit;
+  return static_cast<int32_t>(std::max(std::min(limit, granted), 1.0));
 }
 
 int32_t usable_cpus() {

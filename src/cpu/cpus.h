@@ -1,5 +1,5 @@
-// How many CPUs this process may use: those that the scheduler gives it, and the time on them that control groups
-// grant. fa info reports both, so the tool compiles this, too.
+// The number of CPUs that this process may use: those of its affinity mask, and the time on them that control groups
+// grant. The tool is compiled with this file as well: fa info reports both.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace fa::cpu {
 /// The CPUs that the calling thread may run on.
 int32_t affinity_cpus();
 
-/// The least quota of the process' control group and of those above it, in CPUs; 0 without one. Versions 1 and 2.
+/// The lowest quota of the process' control group and of those above it, in CPUs; 0 without one. Versions 1 and 2.
 /// root: the folder that /proc and the mounts are looked for in.
 double quota_cpus(const std::string &root = "");
 

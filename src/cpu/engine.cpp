@@ -29,7 +29,7 @@ struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
-/// A call's workspace: the caller's, or one that is freed with this.
+/// A call's workspace: the caller's, or one that this object owns.
 struct Workspace {
   char *data = nullptr;
   std::unique_ptr<char, Free> own;
@@ -46,10 +46,16 @@ struct Workspace {
   }
 };
 
-/// How the CPU computes an operation: the memory that its plan takes, and the work itself. A build may lack an
-/// operation, for which there is no specialisation.
+/// How the CPU computes an operation: workspace() is the memory that its plan takes, execute() the computation. A build
+/// without an operation has no specialisation for it.
 template <class Call>
 struct Executor;
+
+/// The plan of an operation that takes no memory.
+struct NoWorkspace {
+  int64_t workers;
+  Count total() const { return 0; }
+};
 
 template <>
 struct Executor<ForwardCall> {
@@ -90,28 +96,18 @@ struct Executor<BackwardCall> {
 
 template <>
 struct Executor<MergeCall> {
-  static constexpr const char *advice = "";  // as it takes no memory
-
-  struct NoWorkspace {
-    int32_t threads;
-    Count total() const { return 0; }
-  };
+  static constexpr const char *advice = "";  // of an error that cannot occur
 
   static NoWorkspace workspace(const MergeCall &, const IsaKernels &, int32_t threads) { return {threads}; }
 
   static void execute(const MergeCall &call, const IsaKernels &kernels, const NoWorkspace &workspace, char *) {
-    run_merge(call, kernels, workspace.threads);
+    run_merge(call, kernels, workspace.workers);
   }
 };
 
 template <>
 struct Executor<AppendCall> {
-  static constexpr const char *advice = "";  // as it takes no memory
-
-  struct NoWorkspace {
-    int64_t workers;
-    Count total() const { return 0; }
-  };
+  static constexpr const char *advice = "";  // of an error that cannot occur
 
   static NoWorkspace workspace(const AppendCall &call, const IsaKernels &, int32_t threads) {
     return {append_workers(call, threads)};

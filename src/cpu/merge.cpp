@@ -11,7 +11,7 @@ namespace fa::cpu {
 
 namespace {
 
-/// Bytes that a worker takes at a time: as many as it merges in some tens of microseconds. A call with fewer ends
+/// Bytes that a worker takes at a time, which it merges in some tens of microseconds. A call with fewer bytes ends
 /// before another thread has woken.
 constexpr int64_t bytes_at_a_time = 256 << 10;
 
@@ -31,7 +31,7 @@ void run_worker(void *ctx, int64_t) {
   }
 }
 
-/// Read and written.
+/// Bytes of a row of out and of all parts.
 int64_t bytes_of_row(const MergeCall &call) {
   int64_t bytes = dtype_bytes(call.out.dtype);
   for (int p = 0; p < call.num_parts; p++) bytes += dtype_bytes(call.outs[p].dtype);
@@ -40,7 +40,7 @@ int64_t bytes_of_row(const MergeCall &call) {
 
 }  // namespace
 
-void run_merge(const MergeCall &call, const IsaKernels &kernels, int32_t threads) {
+void run_merge(const MergeCall &call, const IsaKernels &kernels, int64_t threads) {
   const int64_t rows = call.batch * call.rows_q * call.heads_q;
   const int64_t at_a_time = std::max<int64_t>(bytes_at_a_time / bytes_of_row(call), 1);
   Shared shared{call, kernels, rows, at_a_time};

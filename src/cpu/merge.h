@@ -1,4 +1,4 @@
-// fa_merge on the CPU: its rows in the order of memory, shared out among threads.
+// fa_merge on the CPU: its rows in the order of memory, divided among threads.
 #pragma once
 
 #include "core/call.h"
@@ -20,15 +20,16 @@ class MergeRows {
       : by_query_(step(call.out.stride[2]) <= step(call.out.stride[1])),
         inner_(by_query_ ? call.heads_q : call.rows_q),
         outer_(by_query_ ? call.rows_q : call.heads_q) {
-    in_ = first % inner_;
-    out_ = first / inner_ % outer_;
+    inner_index_ = first % inner_;
+    outer_index_ = first / inner_ % outer_;
     batch_ = first / inner_ / outer_;
   }
 
   MergeRow next() {
-    const MergeRow row = by_query_ ? MergeRow{batch_, out_, in_} : MergeRow{batch_, in_, out_};
-    if (++in_ == inner_) in_ = 0, ++out_;
-    if (out_ == outer_) out_ = 0, ++batch_;
+    const MergeRow row =
+        by_query_ ? MergeRow{batch_, outer_index_, inner_index_} : MergeRow{batch_, inner_index_, outer_index_};
+    if (++inner_index_ == inner_) inner_index_ = 0, ++outer_index_;
+    if (outer_index_ == outer_) outer_index_ = 0, ++batch_;
     return row;
   }
 
@@ -37,12 +38,12 @@ class MergeRows {
 
   bool by_query_;
   int64_t inner_, outer_;
-  int64_t in_, out_, batch_;
+  int64_t inner_index_, outer_index_, batch_;
 };
 
 }  // namespace
 
-/// On up to this many threads.
-void run_merge(const MergeCall &call, const IsaKernels &kernels, int32_t threads);
+/// Runs on up to this many threads.
+void run_merge(const MergeCall &call, const IsaKernels &kernels, int64_t threads);
 
 }  // namespace fa::cpu

@@ -9,7 +9,7 @@ namespace fa::cpu {
 /// Fills in the fields that all rows of a call share.
 void describe_inputs(QueryTile &tile, const Inputs &inputs);
 
-/// Says where the row is among the keys.
+/// Sets the row's position among the keys, clamped to the range of QueryRow::position.
 void set_position(QueryRow &row, int64_t position);
 
 /// Describes a query of a head of sequence b that attends `keys`. Does not touch out and lse.

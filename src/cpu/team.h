@@ -1,5 +1,5 @@
-// The workers of a call as a parallel loop with work stealing. Adjacent items go to one worker, and items of equal
-// index go to the same worker in consecutive loops: their data is in its caches.
+// Parallel loops of a call's workers, with work stealing. Adjacent items go to one worker, and items of equal index go
+// to the same worker in consecutive loops, so that their data is in its caches.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,21 @@
 
 namespace fa::cpu {
 
-/// The items of one worker, in order. The worker takes them from the front; idle workers steal from the back.
+/// The items of one worker: the worker takes them from the front, and idle workers steal them from the back.
 class alignas(64) WorkStealingQueue {
  public:
   WorkStealingQueue() = default;
   WorkStealingQueue(int64_t first, int64_t last) : first_(first), last_(last) {}
 
-  /// The next item, or -1. Only the owner takes from the front.
-  int64_t take(bool front) {
-    if (taken_.fetch_add(1, std::memory_order_relaxed) >= last_ - first_) return -1;
-    return front ? first_ + from_front_++ : last_ - 1 - from_back_.fetch_add(1, std::memory_order_relaxed);
-  }
+  /// The next item for the worker that owns the queue, or -1.
+  int64_t take() { return any_left() ? first_ + from_front_++ : -1; }
+
+  /// The next item for another worker, or -1.
+  int64_t steal() { return any_left() ? last_ - 1 - from_back_.fetch_add(1, std::memory_order_relaxed) : -1; }
 
  private:
+  bool any_left() { return taken_.fetch_add(1, std::memory_order_relaxed) < last_ - first_; }
+
   int64_t first_ = 0, last_ = 0, from_front_ = 0;
   std::atomic<int64_t> taken_{0}, from_back_{0};
 };
@@ -36,7 +38,7 @@ class ThreadTeam {
 
   int64_t workers() const { return workers_; }
 
-  /// Calls f(worker, item) once for every item in [0, items), from several threads; workers count from 0.
+  /// Calls f(worker, item) once for each item in [0, items), on several threads; workers are numbered from 0.
   template <class F>
   void parallel_for(int64_t items, const F &f) const {
     parallel_for(items, f, [] {});
@@ -59,8 +61,9 @@ class ThreadTeam {
       new (&queues_[i]) WorkStealingQueue(items * i / loop.workers, items * (i + 1) / loop.workers);
     const fa_task task = [](void *ctx, int64_t worker) {
       const Loop &l = *static_cast<const Loop *>(ctx);
-      for (int64_t i = 0; i < l.workers; i++)
-        for (int64_t item; (item = l.queues[(worker + i) % l.workers].take(i == 0)) >= 0;) l.f(worker, item);
+      for (int64_t item; (item = l.queues[worker].take()) >= 0;) l.f(worker, item);
+      for (int64_t i = 1; i < l.workers; i++)
+        for (int64_t item; (item = l.queues[(worker + i) % l.workers].steal()) >= 0;) l.f(worker, item);
       l.on_idle();
     };
     run_tasks(attention_, caller_, task, &loop, loop.workers);

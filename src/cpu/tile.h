@@ -10,14 +10,14 @@
 
 namespace fa::cpu {
 
-/// Maximum rows of a tile, over all ISAs; of several heads; and of the backward pass.
+/// Maximum rows of a query tile over all ISAs: of one head, of several heads, and of the backward pass.
 constexpr int max_tile_rows = 1024, max_rows_of_heads = 128, max_backward_rows = 128;
 
-/// Keys of a block; and of the largest, over all ISAs. Blocks begin at multiples of it from the first key that a
-/// sequence's rows attend, rounded down likewise, so that a row's bits do not depend on its tile.
+/// Keys of a block, and of the largest block over all ISAs. The first block begins at the sequence's first attended
+/// key, rounded down to a multiple of a block, so that a row's bits do not depend on its tile.
 constexpr int key_block = 128, max_key_block = 256;
 
-/// The keys and values of one sequence and head, or of some consecutive heads.
+/// The keys and values of one sequence and of one head, or of several consecutive heads.
 struct KeyStream {
   CacheRows k, v;
   Pages pages;
@@ -40,19 +40,20 @@ struct QueryRow {
   float sink;               // -inf: none
 };
 
-/// The keys of a tree of new tokens, consecutive ones from `first` on; elsewhere, there are none.
+/// The keys of a tree of new tokens, consecutive from key `first` on; none in a call without a tree.
 struct NewKeys {
   int32_t first = INT32_MAX;    // of token 0, which may be negative: its key is not there
   int64_t count = 0;            // of tokens, up to the last one that has a key
   int64_t word_step = 0;        // bytes from a word of a row's bits to the next
-  const char *depth = nullptr;  // of token 0; null: a token's position is its place
+  const char *depth = nullptr;  // of token 0; null: a token's depth is its number
   int64_t depth_step = 0;
 };
 
-/// The bits of one query row, and where it is among positions.
+/// A query row of a tree: the words of its row of tree_mask, its position, and the positions low <= p < high that
+/// window and chunk leave to it.
 struct TreeRow {
   const char *words;
-  int64_t position, low, high;  // its own; those low <= p < high that window and chunk leave
+  int64_t position, low, high;
 };
 
 /// Partial softmax of rows over some of their keys: the maximum m of the scores x, the sum of exp(x - m), and the
@@ -79,7 +80,7 @@ struct QueryTile {
 };
 
 /// A tile with memory for its rows.
-template <int most>
+template <int max_rows>
 struct QueryTileOf : QueryTile {
   QueryTileOf() {
     row = rows_of_tile;
@@ -88,12 +89,12 @@ struct QueryTileOf : QueryTile {
   QueryTileOf(const QueryTileOf &) = delete;
   QueryTileOf &operator=(const QueryTileOf &) = delete;
 
-  QueryRow rows_of_tile[most];
-  TreeRow trees_of_tile[most];
+  QueryRow rows_of_tile[max_rows];
+  TreeRow trees_of_tile[max_rows];
 };
 using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 
-/// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.
+/// A forward microkernel: a file of kernel/, compiled for each ISA, which defines its Microkernel at its end.
 struct Microkernel {
   int tile_rows;    // maximum of one head; at most the last microkernel's
   int most_rows;    // the same where threads have enough tiles of a head with many: tile_rows times a power of two
@@ -135,12 +136,12 @@ struct IsaKernels {
   /// Merges rows begin .. end - 1 of a call of fa_merge.
   void (*merge_parts)(const MergeCall &call, int64_t begin, int64_t end);
 
-  /// Write a token's rows in the type of their place: as they are, and those of pairs that are rotated.
+  /// Write a token's rows in the destination's type: as they are, and as pairs that a rotary table rotates.
   void (*convert_rows)(const TokenRows &rows);
   void (*rotate_rows)(const TokenRows &rows, const TokenRotation &rotation);
 
-  /// Writes a token's whole rows in the type of their place, or as codes: rotated from element `first` on where the
-  /// rotation has pairs, and then in blocks where it has these.
+  /// Write a token's whole rows in the destination's type, and as codes. The rotation's pairs, if any, are rotated from
+  /// element `first` on, and then its Hadamard blocks, if any.
   void (*rotate_whole_rows)(const TokenRows &rows, const TokenRotation &rotation, int64_t first);
   void (*quantise_rows)(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation, int64_t first);
 

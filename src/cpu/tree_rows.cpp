@@ -9,12 +9,12 @@ namespace fa::cpu {
 namespace {
 
 /// Beyond every position, and far enough from the ends of 64 bits to be added to one.
-constexpr int64_t far = int64_t{1} << 62;
+constexpr int64_t unbounded = int64_t{1} << 62;
 
-/// The positions low <= p < high that the window and the chunk leave to a query.
-void leave_positions(const Attention &a, TreeRow &row) {
-  row.low = a.window_left >= 0 ? std::max(row.position - a.window_left, -far) : -far;
-  row.high = a.window_right >= 0 ? row.position + std::min(a.window_right, far) + 1 : far;
+/// Sets the positions that the window and the chunk leave to a query.
+void set_position_range(const Attention &a, TreeRow &row) {
+  row.low = a.window_left >= 0 ? std::max(row.position - a.window_left, -unbounded) : -unbounded;
+  row.high = a.window_right >= 0 ? row.position + std::min(a.window_right, unbounded) + 1 : unbounded;
   if (a.chunk == 0) return;
   const int64_t into = row.position % a.chunk, begin = row.position - into - (into < 0 ? a.chunk : 0);
   row.low = std::max(row.low, begin);
@@ -64,8 +64,8 @@ Interval describe_tree_row(TreeRow &row, const ForwardCall &call, const NewKeys 
                            int64_t head) {
   row.words = call.tree_mask.at(s.q_batch, head, s.q_first + query);
   row.position = position_of(keys, query);
-  leave_positions(*call.attention, row);
-  // Without depths a token's position is its place.
+  set_position_range(*call.attention, row);
+  // Without depths a token's depth is its number, so that positions bound the numbers of tokens, too.
   const int64_t begin = keys.depth == nullptr ? row.low - keys.first : 0;
   const int64_t end = keys.depth == nullptr ? row.high - keys.first : keys.count;
   const Interval tokens =

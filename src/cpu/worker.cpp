@@ -15,14 +15,14 @@ constexpr size_t aligned(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-/// The item of a tile, or the items of several heads, that a worker takes at once.
+/// An item of the plan, or the items of several heads, which a worker takes together.
 struct WorkItem {
   int64_t head, tile, split;  // head: the first one
   int64_t heads;
 };
 
-WorkItem locate(const SequencePlan &plan, int64_t item, int64_t heads_kv) {
-  const int64_t i = item - plan.first_item, per_tile = plan.items_per_tile();
+WorkItem locate(const SequencePlan &plan, int64_t index, int64_t heads_kv) {
+  const int64_t i = index - plan.first_item, per_tile = plan.items_per_tile();
   if (plan.max_heads > 1) return {i % heads_kv, 0, i / heads_kv, 1};
   // Under a causal mask the last tiles are the longest: they go first, so that threads end together.
   return {i / per_tile / plan.tiles, plan.tiles - 1 - i / per_tile % plan.tiles, i % per_tile, 1};
@@ -42,33 +42,33 @@ class Worker {
   }
 
   void run() {
-    for (WorkItem at; const SequencePlan *plan = next_item(&at);) process(*plan, at);
+    for (WorkItem item; const SequencePlan *plan = next_item(&item);) process(*plan, item);
   }
 
  private:
-  /// The plan of the next item's sequence, or null. Interleaved heads are read faster together. A worker takes as many
-  /// as leave work for all others: a quarter of an equal share at first, all of the rest at the end (guided
-  /// scheduling).
-  const SequencePlan *next_item(WorkItem *at) {
+  /// Takes the next item, and returns the plan of its sequence, or null. Interleaved heads are read faster together: a
+  /// worker takes a quarter of an equal share at first, and all of the rest at the end (guided scheduling), so that
+  /// others have work, too.
+  const SequencePlan *next_item(WorkItem *item) {
     const int64_t items = shared_.plan.items(), heads_kv = call_.heads_kv;
-    for (int64_t item = shared_.next.load(std::memory_order_relaxed); item < items;) {
-      const SequencePlan &plan = shared_.plan.sequence_of(item);
-      *at = locate(plan, item, heads_kv);
+    for (int64_t index = shared_.next.load(std::memory_order_relaxed); index < items;) {
+      const SequencePlan &plan = shared_.plan.sequence_of(index);
+      *item = locate(plan, index, heads_kv);
       if (plan.max_heads > 1) {
-        const int64_t heads = shared_.workers > 1 ? std::min(items / 4, items - item) / shared_.workers : heads_kv;
-        at->heads = std::clamp<int64_t>(heads, 1, std::min(plan.max_heads, heads_kv - at->head));
+        const int64_t heads = shared_.workers > 1 ? std::min(items / 4, items - index) / shared_.workers : heads_kv;
+        item->heads = std::clamp<int64_t>(heads, 1, std::min(plan.max_heads, heads_kv - item->head));
       }
-      if (shared_.next.compare_exchange_weak(item, item + at->heads, std::memory_order_relaxed)) return &plan;
+      if (shared_.next.compare_exchange_weak(index, index + item->heads, std::memory_order_relaxed)) return &plan;
     }
     return nullptr;
   }
 
-  void process(const SequencePlan &plan, const WorkItem &at) {
-    fill_tile(plan, at);
+  void process(const SequencePlan &plan, const WorkItem &item) {
+    fill_tile(plan, item);
     if (plan.items_per_tile() > 1) {
-      process_split(plan, at);
+      process_split(plan, item);
     } else {
-      process_tile(plan, at);
+      process_tile(plan, item);
     }
   }
 
@@ -78,15 +78,15 @@ class Worker {
   }
 
   /// The partial result of a split in the workspace, from the item's first row on.
-  Partial split_partial(const SequencePlan &plan, const WorkItem &at, int64_t split) const {
+  Partial split_partial(const SequencePlan &plan, const WorkItem &item, int64_t split) const {
     const int64_t rows = call_.heads_kv * plan.rows, all = plan.splits * rows;
-    const int64_t first = split * rows + at.head * plan.rows + at.tile * plan.tile_rows;
+    const int64_t first = split * rows + item.head * plan.rows + item.tile * plan.tile_rows;
     float *const base = shared_.plan.partials() + plan.first_partial;
     return {base + first, base + all + first, base + 2 * all + first * attention_.head_dim_v};
   }
 
   /// One split of the tile's keys, without contributions of masked values.
-  void compute_split(const SequencePlan &plan, const WorkItem &at, int64_t split, const Partial &partial) {
+  void compute_split(const SequencePlan &plan, const WorkItem &item, int64_t split, const Partial &partial) {
     const int64_t begin = plan.begin + split * plan.keys_per_split;
     const int64_t end = std::max(begin, std::min(begin + plan.keys_per_split, plan.end));
     plan.microkernel->compute_partial(tile_, begin, end, partial, kernel_scratch_);
@@ -94,12 +94,12 @@ class Worker {
     if (tile_.heads == 1) return fix_nonfinite(begin, end, partial);
     const int64_t heads = tile_.heads, rows = tile_.rows / heads;
     for (int64_t head = 0; head < heads; head++) {
-      fill_tile(plan, {at.head + head, at.tile, split, 1});
+      fill_tile(plan, {item.head + head, item.tile, split, 1});
       const int64_t first = head * rows;
       fix_nonfinite(begin, end,
                     {partial.max + first, partial.sum + first, partial.values + first * attention_.head_dim_v});
     }
-    fill_tile(plan, at);
+    fill_tile(plan, item);
   }
 
   void fix_nonfinite(int64_t begin, int64_t end, const Partial &partial) {
@@ -127,42 +127,42 @@ class Worker {
     return {(low - plan.begin) / plan.keys_per_split, (high - 1 - plan.begin) / plan.keys_per_split};
   }
 
-  void process_tile(const SequencePlan &plan, const WorkItem &at) {
+  void process_tile(const SequencePlan &plan, const WorkItem &item) {
     const auto compute_output = plan.microkernel->compute_output;
     const Splits splits = attended_splits(plan);
     if (splits.first == splits.last && compute_output != nullptr && compute_output(tile_, plan.end, kernel_scratch_))
       return;
     const Partial total = scratch_partial(0), next = scratch_partial(1);
-    compute_split(plan, at, splits.first, total);
+    compute_split(plan, item, splits.first, total);
     for (int64_t split = splits.first + 1; split <= splits.last; split++) {
-      compute_split(plan, at, split, next);
+      compute_split(plan, item, split, next);
       shared_.kernels.merge(tile_, total, next);
     }
     shared_.kernels.finish(tile_, total);
   }
 
   /// One split of a tile. The worker that ends the last split of a head's tile combines all of them, in order.
-  void process_split(const SequencePlan &plan, const WorkItem &at) {
-    compute_split(plan, at, at.split, split_partial(plan, at, at.split));
-    WorkItem complete = {at.head, at.tile, at.split, 0};
-    for (int64_t head = at.head; head < at.head + at.heads; head++) {
-      std::atomic<int32_t> &done = shared_.plan.counter(plan.first_counter + head * plan.tiles + at.tile);
+  void process_split(const SequencePlan &plan, const WorkItem &item) {
+    compute_split(plan, item, item.split, split_partial(plan, item, item.split));
+    WorkItem complete = {item.head, item.tile, item.split, 0};
+    for (int64_t head = item.head; head < item.head + item.heads; head++) {
+      std::atomic<int32_t> &done = shared_.plan.counter(plan.first_counter + head * plan.tiles + item.tile);
       if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits) {
         complete.heads++;
         continue;
       }
       combine_splits(plan, complete);
-      complete = {head + 1, at.tile, at.split, 0};
+      complete = {head + 1, item.tile, item.split, 0};
     }
     combine_splits(plan, complete);
   }
 
-  void combine_splits(const SequencePlan &plan, const WorkItem &at) {
-    if (at.heads == 0) return;
-    fill_tile(plan, at);
+  void combine_splits(const SequencePlan &plan, const WorkItem &item) {
+    if (item.heads == 0) return;
+    fill_tile(plan, item);
     for (int64_t i = 1; i < plan.splits; i++)
-      shared_.kernels.merge(tile_, split_partial(plan, at, 0), split_partial(plan, at, i));
-    shared_.kernels.finish(tile_, split_partial(plan, at, 0));
+      shared_.kernels.merge(tile_, split_partial(plan, item, 0), split_partial(plan, item, i));
+    shared_.kernels.finish(tile_, split_partial(plan, item, 0));
   }
 
   void fill_constants() {
@@ -171,22 +171,22 @@ class Worker {
   }
 
   /// The query tile of an item.
-  void fill_tile(const SequencePlan &plan, const WorkItem &at) {
-    const int64_t group = call_.heads_q / call_.heads_kv, first = at.tile * plan.tile_rows;
+  void fill_tile(const SequencePlan &plan, const WorkItem &item) {
+    const int64_t group = call_.heads_q / call_.heads_kv, first = item.tile * plan.tile_rows;
     tile_.rows = 0;
-    tile_.heads = static_cast<int>(at.heads);
-    tile_.keys = {cache_rows(call_, call_.k, plan.sequence, at.head),
-                  cache_rows(call_, call_.v, plan.sequence, at.head),
+    tile_.heads = static_cast<int>(item.heads);
+    tile_.keys = {cache_rows(call_, call_.k, plan.sequence, item.head),
+                  cache_rows(call_, call_.v, plan.sequence, item.head),
                   pages_of(call_, plan.sequence, sequence_index(plan)),
-                  {factors(plan, at, call_.k_scale, call_.channels.k_scale),
-                   factors(plan, at, call_.k_zero, call_.channels.k_zero)},
-                  {factors(plan, at, call_.v_scale, call_.channels.v_scale),
-                   factors(plan, at, call_.v_zero, call_.channels.v_zero)}};
+                  {factors(plan, item, call_.k_scale, call_.channels.k_scale),
+                   factors(plan, item, call_.k_zero, call_.channels.k_zero)},
+                  {factors(plan, item, call_.v_scale, call_.channels.v_scale),
+                   factors(plan, item, call_.v_zero, call_.channels.v_zero)}};
     if (call_.k_rope)
-      tile_.keys.k_rope = cache_rows(call_, call_.k_rope, plan.sequence, at.head),
+      tile_.keys.k_rope = cache_rows(call_, call_.k_rope, plan.sequence, item.head),
       tile_.keys.k_rope_dim = attention_.head_dim_rope;
     tile_.new_keys = new_keys_of(call_, plan.sequence);
-    for (int64_t head = at.head; head < at.head + at.heads; head++) {
+    for (int64_t head = item.head; head < item.head + item.heads; head++) {
       int64_t query = first / group, member = first % group;
       Interval keys = plan.sequence.attended(attention_, query);
       for (int64_t left = std::min(plan.tile_rows, plan.rows - first); left > 0; left--) {
@@ -199,9 +199,9 @@ class Worker {
     }
   }
 
-  Factors factors(const SequencePlan &plan, const WorkItem &at, const View &tensor, int64_t channels) const {
+  Factors factors(const SequencePlan &plan, const WorkItem &item, const View &tensor, int64_t channels) const {
     if (!tensor) return {};
-    return {cache_rows(call_, tensor, plan.sequence, at.head), channels};
+    return {cache_rows(call_, tensor, plan.sequence, item.head), channels};
   }
 
   int64_t sequence_index(const SequencePlan &plan) const { return &plan - &shared_.plan.sequence(0); }

@@ -459,7 +459,7 @@ CPU = [
     Mutant("merge_of_nan", "src/cpu/kernel/merge_parts.h", "Simd::select(Simd::equal(sum, sum), merged, sum)", "merged", MERGE),
     Mutant("merge_of_infinite_values", "src/cpu/kernel/merge_parts.h", "if (special != 0) values", "if (false) values", MERGE),
     Mutant("merge_of_unlike_parts", "src/cpu/kernel/merge_parts.h", "alike = alike && is_alike", "alike = alike || is_alike", r"^merge\.(f16|mixed)\.(avx2|generic)$"),
-    Mutant("merge_rows_of_a_batch", "src/cpu/merge.h", "out_ = first / inner_ % outer_;", "out_ = 0;", MERGE),
+    Mutant("merge_rows_of_a_batch", "src/cpu/merge.h", "outer_index_ = first / inner_ % outer_;", "outer_index_ = 0;", MERGE),
     Mutant("merge_rows_of_the_last_item", "src/cpu/merge.cpp", "std::min(first + shared.rows_at_a_time, shared.rows)", "first + shared.rows_at_a_time", MERGE),
     Mutant("log_coefficient", "src/cpu/kernel/vector_math.h", "2.0f / 5", "2.0f / 6", "^math"),
     Mutant("exp2_coefficient", "src/cpu/kernel/vector_math.h", "6.931470036506653e-1f", "6.93150e-1f", "^math"),
@@ -488,7 +488,7 @@ CPU = [
         "^(pool|cpus)",
     ),
     Mutant("cpus_of_one_set", "src/cpu/cpus.cpp", "cpus <= 1 << 20", "cpus <= CPU_SETSIZE", "^cpus"),
-    Mutant("quota_of_the_group_alone", "src/cpu/cpus.cpp", "if (group.empty()) return least;", "return least;", "^cpus"),
+    Mutant("quota_of_the_group_alone", "src/cpu/cpus.cpp", "if (group.empty()) return lowest;", "return lowest;", "^cpus"),
     Mutant("quota_of_no_group_above_a_namespace", "src/cpu/cpus.cpp", "group.substr(top.size()) : \"\"", "group : \"\"", "^cpus"),
     Mutant("part_of_a_cpu", "src/cpu/cpus.cpp", "std::ceil(quota)", "std::floor(quota)", "^cpus"),
     Mutant(
@@ -538,22 +538,22 @@ CPU = [
         "^pool",
         "tsan",
     ),
-    Mutant("taken_from_the_wrong_end", "src/cpu/team.h", "take(i == 0)", "take(true)", "^pool"),
+    Mutant("taken_from_the_wrong_end", "src/cpu/team.h", ".steal())", ".take())", "^pool"),
     Mutant(
         "one_item_too_many",
         "src/cpu/team.h",
-        "taken_.fetch_add(1, std::memory_order_relaxed) >= last_ - first_",
-        "taken_.fetch_add(1, std::memory_order_relaxed) > last_ - first_",
+        "taken_.fetch_add(1, std::memory_order_relaxed) < last_ - first_",
+        "taken_.fetch_add(1, std::memory_order_relaxed) <= last_ - first_",
         "^pool",
     ),
     Mutant(
         "heads_together_to_the_end",
         "src/cpu/worker.cpp",
-        "std::min(items / 4, items - item) / shared_.workers",
+        "std::min(items / 4, items - index) / shared_.workers",
         "heads_kv",
         "^pool",
     ),
-    Mutant("shares_begin_elsewhere", "src/cpu/team.h", "(worker + i) % l.workers", "i", "^pool"),
+    Mutant("shares_begin_elsewhere", "src/cpu/team.h", "l.queues[worker].take()", "l.queues[0].take()", "^pool"),
     Mutant("pool_at_unload", "src/cpu/pool.cpp", "  ~AtUnload() { shutdown_pool(); }\n", "  ~AtUnload() {}\n", r"^abi\.unload"),
     Mutant(
         "pool_after_fork",
@@ -580,15 +580,15 @@ CPU = [
     Mutant(
         "counter_of_heads",
         "src/cpu/worker.cpp",
-        "plan.first_counter + head * plan.tiles + at.tile",
-        "plan.first_counter + head + at.tile",
+        "plan.first_counter + head * plan.tiles + item.tile",
+        "plan.first_counter + head + item.tile",
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
     Mutant(
         "partials_of_tiles",
         "src/cpu/worker.cpp",
-        "at.head * plan.rows + at.tile * plan.tile_rows",
-        "at.head * plan.rows + at.tile",
+        "item.head * plan.rows + item.tile * plan.tile_rows",
+        "item.head * plan.rows + item.tile",
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
     Mutant("heads_of_a_page", "src/cpu/sequences.cpp", "p.page_size, s.k_first};", "p.page_size, 0};", r"^forward\.f32\.generic$"),
@@ -602,8 +602,8 @@ CPU = [
     Mutant(
         "append_owner_by_source",
         "src/cpu/append.cpp",
-        "if (!may_collide_) return source_of",
-        "if (unit_ > 0) return source_of",
+        "if (!may_collide_) return row_in_call",
+        "if (unit_ > 0) return row_in_call",
         APPENDED,
     ),
     Mutant(
@@ -636,7 +636,7 @@ CPU = [
     ),
     Mutant(
         "append_head_first_rows",
-        "src/cpu/append.cpp",
+        "src/cpu/token_box.cpp",
         "to_step != box->dim * to_bytes)",
         "to_step != from_step)",
         APPENDED,
@@ -658,8 +658,8 @@ CPU = [
     Mutant(
         "append_left_padding",
         "src/core/new_tokens.h",
-        "t.place - (call.leftpad_k",
-        "t.place + (call.leftpad_k",
+        "t.cache_row - (call.leftpad_k",
+        "t.cache_row + (call.leftpad_k",
         APPENDED,
     ),
     Mutant(
@@ -672,8 +672,8 @@ CPU = [
     Mutant(
         "append_one_row_more",
         "src/cpu/append_contents.cpp",
-        "t.place + t.count > call.rows_cache",
-        "t.place + t.count > call.rows_cache + 1",
+        "t.cache_row + t.count > call.rows_cache",
+        "t.cache_row + t.count > call.rows_cache + 1",
         APPENDED,
     ),
     Mutant(
@@ -749,8 +749,8 @@ CPU = [
     Mutant(
         "append_last_page",
         "src/cpu/append_contents.cpp",
-        "(t.place + t.count - 1) / call.page_size;",
-        "t.place / call.page_size;",
+        "(t.cache_row + t.count - 1) / call.page_size;",
+        "t.cache_row / call.page_size;",
         APPENDED,
     ),
 ]

@@ -91,7 +91,7 @@ ROTATED = [
         "new_values_as_keys",
         "src/cpu/append.cpp",
         "0, call_.attention->hadamard_v}",
-        "0, c_.attention->hadamard_k}",
+        "0, call_.attention->hadamard_k}",
         ENGINE,
     ),
     Mutant(

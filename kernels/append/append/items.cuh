@@ -1,7 +1,7 @@
 // A block's rows of a stream, a thread an item.
 #pragma once
 
-#include "append/append/place.cuh"
+#include "append/append/token.cuh"
 #include "append/append/rows.cuh"
 #include "append/append/tiles.h"
 
@@ -37,11 +37,11 @@ __device__ inline void write_item(const AppendParams &p, int which, int64_t n, i
   const bool of_q = which == q_stream;
   const Token token = token_of(p, n, of_q ? p.rows_q : p.rows_new, of_q);
   if (!token.used) return;
-  const Place place =
-      of_q ? Place{token.sequence.batch, int64_t(token.sequence.first) + token.number} : place_of(p, token);
-  if (place.row < 0) return;
+  const CacheRow target =
+      of_q ? CacheRow{token.sequence.batch, int64_t(token.sequence.first) + token.number} : cache_row_of(p, token);
+  if (target.row < 0) return;
   const char *const from = source_of(s, token) + head * s.from.stride[2];
-  char *const to = s.to.data + place.entry * s.to.stride[0] + place.row * s.to.stride[1] + head * s.to.stride[2];
+  char *const to = s.to.data + target.entry * s.to.stride[0] + target.row * s.to.stride[1] + head * s.to.stride[2];
   const int rotated = s.pairs / s.width;
   if (j < rotated) {
     write_rotated(p, s, from, to, j, position_of(p, token, of_q));

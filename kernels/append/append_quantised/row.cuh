@@ -92,9 +92,9 @@ __device__ inline void write_factors(const CodeStream &c, const CodeRow &row, co
 }
 
 /// The address of the factors of a row; null where there are none.
-__device__ inline char *factors_at(const Factors &f, const TokenPlace &place, int32_t head) {
+__device__ inline char *factors_at(const Factors &f, const TokenRow &token, int32_t head) {
   return f.data == nullptr ? nullptr
-                           : f.data + place.entry * f.stride[0] + place.row * f.stride[1] + head * f.stride[2];
+                           : f.data + token.entry * f.stride[0] + token.row * f.stride[1] + head * f.stride[2];
 }
 
 /// Computes all scales and zeros of a row.
@@ -231,8 +231,8 @@ __device__ inline void store_codes(const CodeStream &c, const CodeRow &row, char
 }
 
 /// The numbers of a row as codes of its scales and zeros, which are given or computed.
-__device__ inline void encode_numbers(const CodeStream &c, const CodeRow &row, const TokenPlace &place, int32_t head) {
-  char *const scale_at = factors_at(c.scale, place, head), *const zero_at = factors_at(c.zero, place, head);
+__device__ inline void encode_numbers(const CodeStream &c, const CodeRow &row, const TokenRow &token, int32_t head) {
+  char *const scale_at = factors_at(c.scale, token, head), *const zero_at = factors_at(c.zero, token, head);
   if (c.computed) compute_factors(c, row, scale_at, zero_at);
   if (!c.computed) load_factors(c.scale, row, c.lanes, scale_at, c.scales, 1, row.scales(c));
   if (!c.computed || zero_at == nullptr)
@@ -258,22 +258,22 @@ __device__ inline void rotate_blocks(const CodeStream &c, const CodeRow &row) {
 }
 
 /// Writes the row of a token and a head from a tensor of the call to the cache.
-__device__ inline void write_row(const AppendCodesParams &p, int which, const TokenPlace &place, int32_t head,
+__device__ inline void write_row(const AppendCodesParams &p, int which, const TokenRow &token, int32_t head,
                                  const CodeRow &row) {
   const RowStream &s = p.stream[which];
   const CodeStream &c = p.codes[which];
   const int rotated = s.pairs / s.width;
-  const char *const from = place.from + head * s.from.stride[2];
+  const char *const from = token.from + head * s.from.stride[2];
   for (int j = row.lane; row.exists && j < s.items; j += c.lanes) {
     if (j < rotated) {
-      append::write_rotated(p, s, from, row.memory, j, place.position);
+      append::write_rotated(p, s, from, row.memory, j, token.position);
     } else {
       append::write_plain(s, from, row.memory, j - rotated);
     }
   }
   __syncwarp();
   if (c.block > 1) rotate_blocks(c, row);
-  char *const to = s.to.data + place.entry * s.to.stride[0] + place.row * s.to.stride[1] + head * s.to.stride[2];
+  char *const to = s.to.data + token.entry * s.to.stride[0] + token.row * s.to.stride[1] + head * s.to.stride[2];
   if (c.dtype == 0) {
     for (int i = row.lane; row.exists && i < c.dim; i += c.lanes)
       store_element(to + i * c.step, c.number_dtype, row.numbers()[i]);
@@ -287,7 +287,7 @@ __device__ inline void write_row(const AppendCodesParams &p, int which, const To
       encode_blocks(HalfBytesOfBlock(), c, row);
       break;
     default:
-      encode_numbers(c, row, place, head);
+      encode_numbers(c, row, token, head);
   }
   __syncwarp();
   if (row.exists) store_codes(c, row, to);

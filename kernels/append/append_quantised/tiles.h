@@ -18,8 +18,8 @@ constexpr int lanes_of(int numbers) {
   return lanes;
 }
 
-/// Where a token's rows come from and go to, in shared memory.
-struct alignas(16) TokenPlace {
+/// A token's rows in the call and in the cache; in shared memory.
+struct alignas(16) TokenRow {
   const char *from;  // null: nowhere
   int64_t entry, row, position;
 };
@@ -38,7 +38,7 @@ constexpr void set_memory(CodeStream *c) {
 
 /// Shared memory of a block with rows of a stream.
 constexpr int shared_bytes(const CodeStream &c) {
-  return threads / c.lanes * (c.memory + int(sizeof(TokenPlace)));
+  return threads / c.lanes * (c.memory + int(sizeof(TokenRow)));
 }
 
 /// The most of it: rows of 576 numbers that have a scale and a zero each, or of few numbers.

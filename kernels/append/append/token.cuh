@@ -1,4 +1,4 @@
-// Where new tokens are in the call, and where they go.
+// New tokens: their rows in the call, and in the cache.
 #pragma once
 
 #include "collective/sequence.cuh"
@@ -14,7 +14,7 @@ struct Token {
   bool used;
 };
 
-/// n / d, by 32 bits where these are enough.
+/// n / d, in 32 bits where n fits them.
 __device__ inline int64_t divided(int64_t n, int32_t d) {
   return n >> 31 == 0 ? uint32_t(n) / uint32_t(d) : n / d;
 }
@@ -44,26 +44,26 @@ __device__ inline Token token_of(const AppendParams &p, int64_t n, int32_t rows,
   return token;
 }
 
-/// The element of a tensor of indices that a token has.
+/// A token's element of a tensor of indices.
 __device__ inline int64_t index_of(const View &view, int32_t wide, const Token &token) {
   const char *const at = view.data + token.sequence.batch * view.stride[0] +
                          (int64_t(token.sequence.first) + token.number) * view.stride[1];
   return wide ? *reinterpret_cast<const int64_t *>(at) : *reinterpret_cast<const int32_t *>(at);
 }
 
-/// A row of the cache. A negative one: the token is skipped.
-struct Place {
+/// A row of the cache; negative where the token is skipped.
+struct CacheRow {
   int64_t entry, row;
 };
 
-__device__ inline Place place_of(const AppendParams &p, const Token &token) {
+__device__ inline CacheRow cache_row_of(const AppendParams &p, const Token &token) {
   if (p.slot_mapping.data != nullptr) {
     const int64_t slot = index_of(p.slot_mapping, p.slots_wide, token);
     if (slot < 0) return {0, -1};
     const int64_t page = quotient(slot, p.page_size, p.by_page_size);
     return {page, slot - page * p.page_size};
   }
-  const int64_t row = token.sequence.place + token.number;
+  const int64_t row = token.sequence.cache_row + token.number;
   if (p.page_size == 0) return {token.sequence.entry, row};
   const int64_t page = quotient(row, p.page_size, p.by_page_size);
   const char *const entry =
