@@ -3,20 +3,18 @@
 
 #include <deque>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "append_call.h"
 #include "append_options.h"
 #include "command.h"
+#include "device_call.h"
 #include "error.h"
 #include "file.h"
-#include "gpu.h"
 #include "library.h"
 #include "run_options.h"
 #include "text.h"
-#include "timing.h"
 
 namespace fa::tool {
 namespace {
@@ -80,16 +78,8 @@ int append_files(const AppendOptions &options) {
   fmt::print("kernel     {}\n", fa_op_kernel_name(op.get()));
   fmt::print("k{}       {}{}; {} sequence{}\n", call.args.v.data ? ", v" : "   ", describe(call.k),
              call.args.v.data ? ", " + describe(call.v) : "", call.sequences(), call.sequences() == 1 ? "" : "s");
-  std::optional<OnGpu<fa_append_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel_name(op.get())))
-    gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
-  const auto once = [&] {
-    check(fa_append(op.get(), gpu ? &gpu->args : &call.args));
-    if (gpu) gpu->wait();
-  };
-  time_calls("time", options.repeat, {call.bytes(), "GB/s"}, once, [&] {
-    if (gpu) gpu->fetch();
-  });
+  time_on_device("time", options.repeat, {call.bytes(), "GB/s"}, fa_append, op, call.args, call.sequences(),
+                 call.desc.device_index);
 
   for (size_t i = 0; i < outputs.size(); ++i) files[i].write(format_npy(outputs[i].array));
   for (OutputFile &file : files) file.commit();
@@ -112,26 +102,22 @@ Command append_command() {
       "computes attention on them. Prints the kernel that ran, the time, and the files that it wrote.\n"
       "\n"
       "New keys and values are (batch, sequence, heads, dim), or (total, heads, dim) of one sequence, or of those "
-      "whose "
-      "beginnings --cu-seqlens-new gives. The cache is (batch, rows, heads, dim), where a sequence's new tokens follow "
-      "the --cache-seqlens rows that it has, or pages, (pages, rows, heads, dim), which --block-table or "
-      "--slot-mapping "
-      "chooses. --layout bhsd has heads before rows in all of them.\n"
+      "whose beginnings --cu-seqlens-new gives. The cache is (batch, rows, heads, dim), where a sequence's new tokens "
+      "follow the --cache-seqlens rows that it has, or pages, (pages, rows, heads, dim), which --block-table or "
+      "--slot-mapping chooses. --layout bhsd has heads before rows in all of them.\n"
       "\n"
       "--new-cache makes the files of the cache, and with --compute-scales those of its scales and zeros, instead of "
       "reading them: N entries, or pages, of ROWS rows, all 0. Existing files are replaced.\n"
       "\n"
       "Codes of a quantised cache are in int8 (i8), in uint8 or ml_dtypes' float8 (e4m3, e5m2), two a byte of uint8 "
-      "(i4, "
-      "u4), or in ggml's blocks in uint8 (q8_0, q4_0), the last dimension being the bytes of a row. --dtype-kv says "
-      "which; int8 is i8 by itself. Those but blocks have scales: with --compute-scales the call writes one for each "
-      "new "
-      "token, head and group of channels into --k-scale and --v-scale, which have the cache's first three dimensions, "
-      "and for u4 a zero as well; without it they are read, and each dimension may be 1 or left out at the front.\n"
+      "(i4, u4), or in ggml's blocks in uint8 (q8_0, q4_0), the last dimension being the bytes of a row. --dtype-kv "
+      "says which; int8 is i8 by itself. Those but blocks have scales: with --compute-scales the call writes one for "
+      "each new token, head and group of channels into --k-scale and --v-scale, which have the cache's first three "
+      "dimensions, and for u4 a zero as well; without it they are read, and each dimension may be 1 or left out at "
+      "the front.\n"
       "\n"
       "--rotary-cos and --rotary-sin rotate the keys, by each token's place in its sequence or by --positions, and "
-      "with "
-      "--q and --q-out queries.\n"
+      "with --q and --q-out queries.\n"
       "\n"
       "A file appears whole or not at all: it is written next to its destination and renamed, and removed when the "
       "command fails or is interrupted. A call that fails leaves every file as it was.\n"
@@ -147,14 +133,7 @@ Command append_command() {
                       {"Attention on the first rows of it, as used.npy counts them:",
                        "fa run --q q.npy --k kc.npy --v vc.npy --k-scale ks.npy --v-scale vs.npy \\\n"
                        "  --seqused-k used.npy --causal -o out.npy"}};
-  command.define = [](Options &all) -> std::function<int()> {
-    const auto options = std::make_shared<AppendOptions>();
-    define_append_options(&all, options.get());
-    return [options] {
-      force_kernel(options->kernel);
-      return append_files(*options);
-    };
-  };
+  command.define = define_command<AppendOptions, define_append_options, append_files>;
   return command;
 }
 

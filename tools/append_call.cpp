@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "attention_options.h"
 #include "error.h"
 #include "library.h"
 #include "reference/codes.h"
@@ -138,7 +139,7 @@ void AppendCall::read_features(const AppendOptions &options) {
 }
 
 void AppendCall::describe_attention(const AppendOptions &options) {
-  desc.device = options.device == "cpu" ? FA_DEVICE_CPU : options.device == "cuda" ? FA_DEVICE_CUDA : FA_DEVICE_AUTO;
+  desc.device = device_of(options.device);
   desc.dtype_q = dtype_of_queries(args);
   desc.dtype_kv = args.k_cache.dtype;
   desc.dtype_v = args.v_cache.data ? args.v_cache.dtype : FA_DTYPE_DEFAULT;

@@ -48,7 +48,7 @@ void define_append_options(Options *o, AppendOptions *a) {
   for (const auto &[name, flag] : {std::pair("--hadamard-k", &a->hadamard_k), {"--hadamard-v", &a->hadamard_v}})
     o->flag(name, *flag, "rotate keys, values, by a Hadamard matrix");
 
-  o->group("Places (int32 or int64 arrays)");
+  o->group("Sequences and rows of the cache (int32 or int64 arrays)");
 #define FA_ARRAY(name, more, promise, text) o->value(option_of(#name).c_str(), a->name, "FILE", text);
   FA_APPEND_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY

@@ -97,7 +97,7 @@ BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> 
   const int32_t version = fa_version();
   std::vector<Measurement> measurements = measure(
       cases, how, [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); },
-      [&] { return interruption.asked(); });
+      [&] { return interruption.requested(); });
   return {fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
           std::move(measurements), meter ? meter->ceilings() : std::vector<Ceiling>()};
 }
@@ -167,7 +167,7 @@ int bench(const BenchOptions &options) {
 
   Interruption interruption;
   const BenchRun run = options.measured.empty() ? measure_run(options, base, interruption) : read_run(options.measured);
-  if (interruption.asked()) {
+  if (interruption.requested()) {
     if (!run.measurements.empty()) print_run(options, base, run);
     std::fflush(stdout);
     fmt::print(stderr, "fa bench: interrupted {}{}\n",
@@ -225,37 +225,32 @@ Command bench_command() {
   command.details =
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
       "and Sk keys of D dimensions, values of Dv. Operations that a causal mask leaves out do not count in GFLOP/s. "
-      "With --backward it is fa_backward that is timed, which has five products where fa_forward has two; with --merge "
-      "it is fa_merge, which reads N results for Sq queries and writes one, whatever the keys; with --append "
-      "fa_append, "
-      "which writes Sq new rows at the end of each sequence's Sk.\n"
+      "With --backward it is fa_backward that is timed, which has five products where fa_forward has two; with "
+      "--merge it is fa_merge, which reads N results for Sq queries and writes one, whatever the keys; with --append "
+      "fa_append, which writes Sq new rows at the end of each sequence's Sk.\n"
       "\n"
       "--dtype-kv stores keys and values in other types than queries. Integers and fp8 have an f32 scale for each "
-      "token "
-      "and head, u4 a zero as well, and the scales count as bytes; fa_append computes them. --cold takes as many "
-      "caches, "
-      "one after another, as the CPU's own caches cannot hold, and appends to all of their places in order.\n"
+      "token and head, u4 a zero as well, and the scales count as bytes; fa_append computes them. --cold takes as "
+      "many caches, one after another, as the CPU's own caches cannot hold, and appends to all of their places in "
+      "order.\n"
       "\n"
-      "Calls that mostly move memory, those of --append and of up to 16 queries, have a second line on a CPU: a memcpy "
-      "that reads and writes as many bytes, or a plain read of the keys and values, on as many threads, alternating "
-      "with "
-      "the calls. Its percentage is the speed of the call relative to that.\n"
+      "Calls that mostly move memory, those of --append and of up to 16 queries, have a second line on a CPU: a "
+      "memcpy that reads and writes as many bytes, or a plain read of the keys and values, on as many threads, "
+      "alternating with the calls. Its percentage is the speed of the call relative to that.\n"
       "\n"
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
-      "it "
-      "covers changes of the machine from second to second, other programs included. The interval of the median is "
-      "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints its measurements so far and leaves "
-      "the "
-      "files of --json and --plot as they were; a second Ctrl-C ends it at once.\n"
+      "it covers changes of the machine from second to second, other programs included. The interval of the median is "
+      "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints its measurements so far and "
+      "leaves the files of --json and --plot as they were; a second Ctrl-C ends it at once.\n"
       "\n"
       "--roofline measures the machine's ceilings in the same rounds, on as many threads: a loop of multiply-adds (of "
-      "bf16 the "
-      "native dot product, where the CPU has it), and reading memory. It draws each case by its operations a byte, of "
-      "tensors read and written once, and its rate. Above the line of memory are cases whose tensors were in a cache.\n"
+      "bf16 the native dot product, where the CPU has it), and reading memory. It draws each case by its operations a "
+      "byte, of tensors read and written once, and its rate. Above the line of memory are cases whose tensors were in "
+      "a cache.\n"
       "\n"
       "--compare measures the cases of the file (or those given) and says for each whether it is faster, slower or "
-      "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "
-      "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
+      "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it "
+      "counts only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
   command.examples = {
       {"A few shapes in every type:", "fa bench"},
       {"Decode over 8-bit caches next to a plain read of them:",

@@ -105,9 +105,9 @@ BenchCaches::Tensors BenchCaches::tensors(size_t number) {
           factor(&cache.v_scale),        factor(&cache.k_zero),           factor(&cache.v_zero)};
 }
 
-std::vector<Stretch> BenchCaches::stretches(size_t number) const {
+std::vector<MemoryMove> BenchCaches::moves(size_t number) const {
   const Cache &cache = caches_[number];
-  std::vector<Stretch> all;
+  std::vector<MemoryMove> all;
   for (const Array *each : {&cache.k, &cache.v, &cache.k_scale, &cache.v_scale, &cache.k_zero, &cache.v_zero}) {
     if (!each->bytes.empty()) all.push_back({each->bytes.data(), each->bytes.size()});
   }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench_case.h"
+#include "memory_move.h"
 #include "npy.h"
-#include "plain.h"
 
 namespace fa::tool {
 
@@ -32,7 +32,7 @@ class BenchCaches {
   Tensors tensors(size_t number);
 
   /// Its memory, to be read plainly.
-  std::vector<Stretch> stretches(size_t number) const;
+  std::vector<MemoryMove> moves(size_t number) const;
 
  private:
   struct Cache {

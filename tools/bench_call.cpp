@@ -80,8 +80,8 @@ void BenchAppend::call(const Op &op) {
 double BenchAppend::copy_seconds(int32_t threads) {
   const size_t bytes = source_.bytes.size();
   copied_ = copied_ + 2 * bytes <= target_.bytes.size() ? copied_ + bytes : 0;
-  const Stretch stretch = {source_.bytes.data(), bytes, target_.bytes.data() + copied_};
-  return plain_seconds({&stretch, 1}, threads);
+  const MemoryMove move = {source_.bytes.data(), bytes, target_.bytes.data() + copied_};
+  return move_seconds({&move, 1}, threads);
 }
 
 BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_forward_args &forward, int32_t device_index)

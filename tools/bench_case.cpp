@@ -7,8 +7,8 @@
 
 #include "error.h"
 #include "library.h"
+#include "machine.h"
 #include "options.h"
-#include "plain.h"
 #include "reference/codes.h"
 
 namespace fa::tool {

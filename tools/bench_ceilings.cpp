@@ -4,8 +4,8 @@
 
 #include "error.h"
 #include "gpu.h"
+#include "machine.h"
 #include "peak.h"
-#include "plain.h"
 
 namespace fa::tool {
 namespace {

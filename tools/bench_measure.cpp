@@ -10,8 +10,8 @@
 #include "gpu.h"
 #include "library.h"
 #include "machine.h"
+#include "memory_move.h"
 #include "npy.h"
-#include "plain.h"
 #include "stats.h"
 #include "text.h"
 #include "timing.h"
@@ -149,9 +149,9 @@ class PreparedAttention : public Prepared {
   std::string plain() const override { return c_.bound_by_memory() && !on_gpu() ? "read" : ""; }
   double plain_bytes() const override { return cache_bytes(c_); }
   double plain_seconds() override {
-    const std::vector<Stretch> stretches = caches_.stretches(cache_);
+    const std::vector<MemoryMove> moves = caches_.moves(cache_);
     use_cache((cache_ + 1) % caches_.count());
-    return tool::plain_seconds(stretches, threads());
+    return move_seconds(moves, threads());
   }
 
  private:

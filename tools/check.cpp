@@ -124,16 +124,15 @@ Command check_command() {
   command.summary = "verify the results of every kernel here";
   command.usage = "[--kernel NAME] [--verbose]";
   command.details =
-      "Runs a small list of cases, which covers every feature of the library, on each kernel that this machine can run "
-      "and with each type of element: attention, over quantised caches too, its gradients, merges, and appends to "
-      "caches. "
-      "Their results are compared with the same computed in double precision. Tensors are placed between inaccessible "
-      "pages, so reads and writes outside of them are found too.\n"
+      "Runs a small list of cases, which covers every feature of the library, on each kernel that this machine can "
+      "run and with each type of element: attention, over quantised caches too, its gradients, merges, and appends to "
+      "caches. Their results are compared with the same computed in double precision. Tensors are placed between "
+      "inaccessible pages, so reads and writes outside of them are found too.\n"
       "\n"
       "A result is right when its error is within a bound that follows from the type's precision, element by element, "
       "and at most twice that of the same maths done naively in that precision. Prints a table: for each kernel and "
-      "type the number of cases that are right, and the largest error as a fraction of its bound. A dash is a "
-      "type that a kernel does not support. For each failure it prints the line that repeats it.";
+      "type the number of cases that are right, and the largest error as a fraction of its bound. A dash is a type "
+      "that a kernel does not support. For each failure it prints the line that repeats it.";
   command.examples = {{"After an installation:", "fa check"}};
   command.define = [](Options &options) -> std::function<int()> {
     struct Given {

@@ -1,10 +1,12 @@
-// A subcommand: its place in the command line, the text of both its help and its man page, its work.
+// A subcommand: its options and function, and the texts of its help and man page.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "library.h"
 #include "options.h"
 
 namespace fa::tool {
@@ -25,6 +27,18 @@ struct Command {
   /// code, or throws BadInput or Failure.
   std::function<int()> (*define)(Options &options);
 };
+
+/// The `define` of a command that has its options in a Values, one of them --kernel: define_options() defines them, and
+/// run(), under that kernel, is the work.
+template <class Values, auto define_options, auto run>
+std::function<int()> define_command(Options &options) {
+  const auto values = std::make_shared<Values>();
+  define_options(&options, values.get());
+  return [values] {
+    force_kernel(values->kernel);
+    return run(*values);
+  };
+}
 
 Command info_command();
 Command run_command();

@@ -194,7 +194,7 @@ void ask_for_help(std::vector<std::string> &words) {
 
 }  // namespace
 
-Asked parse_command_line(int argc, char **argv) {
+ParsedCommand parse_command_line(int argc, char **argv) {
   CLI::App app;
   app.name("fa");
   app.require_subcommand(1);

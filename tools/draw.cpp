@@ -1,7 +1,6 @@
 // `fa draw`: the mask of a call, as SVG.
 #include <fmt/format.h>
 
-#include <memory>
 #include <span>
 
 #include "command.h"
@@ -55,14 +54,7 @@ Command draw_command() {
   command.examples = {{"A causal mask with a window of two keys before each query:",
                        "fa draw --queries 6 --causal --window 2,0 -o mask.svg"},
                       {"Packed sequences of 3 and 5 tokens:", "fa draw --cu-seqlens 0,3,8 --causal -o packed.svg"}};
-  command.define = [](Options &all) -> std::function<int()> {
-    const auto options = std::make_shared<DrawOptions>();
-    define_draw_options(&all, options.get());
-    return [options] {
-      force_kernel(options->kernel);
-      return draw(*options);
-    };
-  };
+  command.define = define_command<DrawOptions, define_draw_options, draw>;
   return command;
 }
 

@@ -1,6 +1,6 @@
-// Weights are results: with zeros for q and k scores are those of bias and ALiBi alone, and with the identity for
-// v column j of a row of out is the weight of key j. Whether a query attends a key at all, however small the weight, an
-// infinite value says, which reaches all queries that attend it, and no other.
+// Weights are read from results: with zeros for q and k, scores are those of bias and ALiBi alone, and with the
+// identity for v, column j of a row of out is the weight of key j. A second call has infinity in the place of 1: it
+// reaches exactly the queries that attend the key, however small the weight.
 #include "draw_call.h"
 
 #include <fmt/format.h>
@@ -195,13 +195,7 @@ void DrawCall::describe(const DrawOptions &options) {
   desc_.dtype_q = FA_F32;
   desc_.head_dim = 1;
   desc_.head_dim_v = keys_;
-  desc_.mask = options.causal ? FA_MASK_CAUSAL : options.causal_top_left ? FA_MASK_CAUSAL_TOP_LEFT : FA_MASK_NONE;
-  if (!options.window.empty()) {
-    const std::vector<int64_t> window = parse_integers("--window", options.window, 2, 2, "LEFT,RIGHT (-1: open)");
-    desc_.window_left = window[0];
-    desc_.window_right = window[1];
-  }
-  desc_.attention_chunk = options.chunk;
+  set_mask(options, &desc_);
 }
 
 /// out with `value` on the diagonal of v; rows that the call leaves alone are -1.
@@ -256,10 +250,7 @@ void define_draw_options(Options *o, DrawOptions *r) {
   o->value("--queries", r->queries, "N", "rows; default: those of the arrays below, else 8", Range{1, draw_limit});
   o->value("--keys", r->keys, "N", "columns; default: those of the arrays, else --queries", Range{1, draw_limit});
   o->group("Attention");
-  o->flag("--causal", r->causal, "causal; the last query sees every key");
-  o->flag("--causal-top-left", r->causal_top_left, "causal; query 0 sees key 0 only");
-  o->value("--window", r->window, "L,R", "keys before and after a query's position; -1: open");
-  o->value("--chunk", r->chunk, "N", "attend within chunks of N positions");
+  define_mask_options(o, r);
   o->group("Tensors and arrays (.npy files, or numbers: 1,2/3,4)");
   const auto define = [&](const char *name, schema::ShapeRule rule, const char *text, std::string *target) {
     if (is_drawn(rule)) o->value(option_of(name).c_str(), *target, "FILE", help_of(rule, text).c_str());

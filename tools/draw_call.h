@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_options.h"
 #include "mask_svg.h"
 #include "options.h"
 #include "schema/schema.h"
@@ -22,14 +23,13 @@ namespace fa::tool {
 /// The most queries, and the most keys, of a picture.
 inline constexpr int64_t draw_limit = 256;
 
-struct DrawOptions {
+struct DrawOptions : MaskOptions {
   // A path or numbers; "" where not given.
 #define FA_TEXT(name, ...) std::string name;
   FA_DRAW_FIELDS(FA_TEXT, FA_TEXT, FA_NOTHING)
 #undef FA_TEXT
-  std::string cu_seqlens, window, out, title, kernel;
-  bool causal = false, causal_top_left = false;
-  int64_t chunk = 0, queries = 0, keys = 0;  // of sizes, 0: from the tensors
+  std::string cu_seqlens, out, title, kernel;
+  int64_t queries = 0, keys = 0;  // 0: those of the tensors
 };
 
 /// Defines them; options must live until the command line has been parsed.

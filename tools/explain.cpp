@@ -1,9 +1,9 @@
 // `fa explain`: which kernel runs an attention here, and why no better one does.
 #include <fmt/format.h>
 
-#include <memory>
 #include <span>
 
+#include "attention_options.h"
 #include "command.h"
 #include "decision.h"
 #include "error.h"
@@ -14,28 +14,22 @@
 namespace fa::tool {
 namespace {
 
-struct ExplainOptions {
-  std::string dtype = "f32", dtype_kv, device = "auto", kernel, window, out;
-  int64_t head_dim = 64, head_dim_v = 0, chunk = 0;
+struct ExplainOptions : MaskOptions {
+  std::string dtype = "f32", dtype_kv, device = "auto", kernel, out;
+  int64_t head_dim = 64, head_dim_v = 0;
   float softcap = 0;
-  bool causal = false, batch_invariant = false;
+  bool batch_invariant = false;
 };
 
 fa_desc desc_of(const ExplainOptions &options) {
   fa_desc desc;
   fa_desc_init(&desc, sizeof desc);
-  desc.device = options.device == "cpu" ? FA_DEVICE_CPU : options.device == "gpu" ? FA_DEVICE_CUDA : FA_DEVICE_AUTO;
+  desc.device = device_of(options.device);
   desc.dtype_q = dtype_of_name(options.dtype);
   if (!options.dtype_kv.empty()) desc.dtype_kv = storage_of_name(options.dtype_kv);
   desc.head_dim = options.head_dim;
   if (options.head_dim_v) desc.head_dim_v = options.head_dim_v;
-  desc.mask = options.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
-  if (!options.window.empty()) {
-    const std::vector<int64_t> window = parse_integers("--window", options.window, 2, 2, "LEFT,RIGHT (-1: open)");
-    desc.window_left = window[0];
-    desc.window_right = window[1];
-  }
-  desc.attention_chunk = options.chunk;
+  set_mask(options, &desc);
   desc.softcap = options.softcap;
   if (options.batch_invariant) desc.flags |= FA_FLAG_BATCH_INVARIANT;
   return desc;
@@ -71,6 +65,25 @@ int explain(const ExplainOptions &options) {
   return decision.failure.empty() ? exit_ok : exit_failure;
 }
 
+void define_explain_options(Options *o, ExplainOptions *e) {
+  o->group("Output");
+  o->value("-o,--out", e->out, "FILE", "an SVG there, instead of text on the standard output");
+  o->group("Attention");
+  o->choice("--dtype", e->dtype, compute_dtypes(), "TYPE", "of q; default: f32");
+  o->choice("--dtype-kv", e->dtype_kv, storage_dtypes(), "TYPE", "of k and v; default: --dtype's");
+  o->value("--head-dim", e->head_dim, "N", "columns of q and k; default: 64", Range{1, 1e6});
+  o->value("--head-dim-v", e->head_dim_v, "N", "columns of v; default: --head-dim", Range{1, 1e6});
+  o->flag("--causal", e->causal, "causal");
+  o->value("--window", e->window, "L,R", "keys before and after a query's position; -1: open");
+  o->value("--chunk", e->chunk, "N", "attend within chunks of N positions");
+  o->value("--softcap", e->softcap, "X", "limit scores to X tanh(score / X)");
+  o->flag("--batch-invariant", e->batch_invariant, "results do not depend on the rest of the batch");
+  o->group("Where");
+  o->choice("--device", e->device, {"auto", "cpu", "gpu"}, "DEVICE", "default: auto, where the tensors are");
+  o->value("--kernel", e->kernel, "NAME", "ask for this kernel (see `fa info`)");
+  o->help("print this");
+}
+
 }  // namespace
 
 Command explain_command() {
@@ -80,40 +93,16 @@ Command explain_command() {
   command.usage = "[-o FILE] [options]";
   command.details =
       "Asks the library for an attention of these types and dimensions, and prints its choice as a tree: each kernel "
-      "in "
-      "the order in which the library considers them, best first, with the reason why it was not taken, and the chosen "
-      "one at the "
-      "end. Where there is a GPU, a second branch has the choice for tensors in the memory of the host.\n"
+      "in the order in which the library considers them, best first, with the reason why it was not taken, and the "
+      "chosen one at the end. Where there is a GPU, a second branch has the choice for tensors in the memory of the "
+      "host.\n"
       "\n"
       "The reasons are the library's own, those of FA_VERBOSE=dispatch, and the environment counts: FA_MAX_ARCH, "
       "FA_FORCE_KERNEL. With --out the tree is an SVG, legible on light and dark pages. The exit code is 1 where "
-      "nothing "
-      "runs the attention.";
+      "nothing runs the attention.";
   command.examples = {{"Why a GPU does not run it:", "fa explain --dtype bf16 --head-dim 128 --device gpu"},
                       {"As a picture:", "fa explain --dtype bf16 --causal -o choice.svg"}};
-  command.define = [](Options &o) -> std::function<int()> {
-    const auto e = std::make_shared<ExplainOptions>();
-    o.group("Output");
-    o.value("-o,--out", e->out, "FILE", "an SVG there, instead of text on the standard output");
-    o.group("Attention");
-    o.choice("--dtype", e->dtype, compute_dtypes(), "TYPE", "of q; default: f32");
-    o.choice("--dtype-kv", e->dtype_kv, storage_dtypes(), "TYPE", "of k and v; default: --dtype's");
-    o.value("--head-dim", e->head_dim, "N", "columns of q and k; default: 64", Range{1, 1e6});
-    o.value("--head-dim-v", e->head_dim_v, "N", "columns of v; default: --head-dim", Range{1, 1e6});
-    o.flag("--causal", e->causal, "causal");
-    o.value("--window", e->window, "L,R", "keys before and after a query's position; -1: open");
-    o.value("--chunk", e->chunk, "N", "attend within chunks of N positions");
-    o.value("--softcap", e->softcap, "X", "limit scores to X tanh(score / X)");
-    o.flag("--batch-invariant", e->batch_invariant, "results do not depend on the rest of the batch");
-    o.group("Where");
-    o.choice("--device", e->device, {"auto", "cpu", "gpu"}, "DEVICE", "default: auto, where the tensors are");
-    o.value("--kernel", e->kernel, "NAME", "ask for this kernel (see `fa info`)");
-    o.help("print this");
-    return [e] {
-      force_kernel(e->kernel);
-      return explain(*e);
-    };
-  };
+  command.define = define_command<ExplainOptions, define_explain_options, explain>;
   return command;
 }
 

@@ -20,7 +20,7 @@ void *driver_function(const char *name) {
 
 const char *error_name(int result) {
   const char *text = nullptr;
-  ask("cuGetErrorName", result, &text);
+  try_driver("cuGetErrorName", result, &text);
   return text ? text : "an unknown error";
 }
 
@@ -30,7 +30,7 @@ enum : int { multiprocessor_count = 16, capability_major = 75, capability_minor 
 
 int attribute(int number, int device) {
   int value = 0;
-  return ask("cuDeviceGetAttribute", &value, number, device) == 0 ? value : 0;
+  return try_driver("cuDeviceGetAttribute", &value, number, device) == 0 ? value : 0;
 }
 
 /// The driver's description of a device.
@@ -39,9 +39,9 @@ Gpu describe(int index) {
   int device = 0;
   char name[96] = "";
   size_t bytes = 0;
-  if (ask("cuDeviceGet", &device, index) != 0) return gpu;
-  if (ask("cuDeviceGetName", static_cast<char *>(name), int{sizeof name}, device) == 0) gpu.name = name;
-  if (ask("cuDeviceTotalMem_v2", &bytes, device) == 0) gpu.memory_gib = static_cast<double>(bytes) / (1 << 30);
+  if (try_driver("cuDeviceGet", &device, index) != 0) return gpu;
+  if (try_driver("cuDeviceGetName", static_cast<char *>(name), int{sizeof name}, device) == 0) gpu.name = name;
+  if (try_driver("cuDeviceTotalMem_v2", &bytes, device) == 0) gpu.memory_gib = static_cast<double>(bytes) / (1 << 30);
   gpu.multiprocessors = attribute(multiprocessor_count, device);
   gpu.arch = fmt::format("sm_{}{}", attribute(capability_major, device), attribute(capability_minor, device));
   return gpu;
@@ -76,9 +76,9 @@ Gpus find_gpus() {
   Gpus gpus;
   int version = 0, count = 0;
   if (driver_function("cuInit") != nullptr) {
-    if (ask("cuDriverGetVersion", &version) == 0)
+    if (try_driver("cuDriverGetVersion", &version) == 0)
       gpus.driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-    if (ask("cuInit", 0u) != 0 || ask("cuDeviceGetCount", &count) != 0) count = 0;
+    if (try_driver("cuInit", 0u) != 0 || try_driver("cuDeviceGetCount", &count) != 0) count = 0;
   }
   for (int i = 0; i < count; ++i) {
     gpus.list.push_back(describe(i));
@@ -109,12 +109,12 @@ FA_OPERATIONS(FA_SIZE)
 void enter(int32_t device_index) {
   int device = 0;
   void *context = nullptr;
-  call("cuInit", 0u);
-  call("cuDeviceGet", &device, int{device_index});
-  if (const int result = ask("cuDevicePrimaryCtxRetain", &context, device))
-    failure("GPU {} is not available now: cuDevicePrimaryCtxRetain: {}; --device cpu does without it",
-            device_index, error_name(result));
-  call("cuCtxSetCurrent", context);
+  call_driver("cuInit", 0u);
+  call_driver("cuDeviceGet", &device, int{device_index});
+  if (const int result = try_driver("cuDevicePrimaryCtxRetain", &context, device))
+    failure("GPU {} is not available now: cuDevicePrimaryCtxRetain: {}; --device cpu does without it", device_index,
+            error_name(result));
+  call_driver("cuCtxSetCurrent", context);
 }
 
 /// Bytes from the first element to the end of the last; strides of files and of benchmarks are never negative.
@@ -145,22 +145,22 @@ OnGpu<Args>::OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t
   check(workspace_size(op, &args, &args.workspace_size));
   if (args.workspace_size == 0) return;
   DevicePointer memory = 0;
-  call("cuMemAlloc_v2", &memory, args.workspace_size);
+  call_driver("cuMemAlloc_v2", &memory, args.workspace_size);
   args.workspace = workspace_ = reinterpret_cast<void *>(memory);
 }
 
 template <class Args>
 OnGpu<Args>::~OnGpu() {
-  for (const auto &[from, to] : copies_) ask("cuMemFree_v2", address(to));
-  if (workspace_) ask("cuMemFree_v2", address(workspace_));
+  for (const auto &[from, to] : copies_) try_driver("cuMemFree_v2", address(to));
+  if (workspace_) try_driver("cuMemFree_v2", address(workspace_));
 }
 
 template <class Args>
 void *OnGpu<Args>::copy(const void *host, size_t bytes) {
   DevicePointer memory = 0;
-  call("cuMemAlloc_v2", &memory, std::max<size_t>(bytes, 1));
+  call_driver("cuMemAlloc_v2", &memory, std::max<size_t>(bytes, 1));
   void *to = copies_[host] = reinterpret_cast<void *>(memory);
-  if (bytes) call("cuMemcpyHtoD_v2", memory, host, bytes);
+  if (bytes) call_driver("cuMemcpyHtoD_v2", memory, host, bytes);
   return to;
 }
 
@@ -188,7 +188,7 @@ void OnGpu<Args>::move_parts() {
 
 template <class Args>
 void OnGpu<Args>::wait() const {
-  call("cuCtxSynchronize");
+  call_driver("cuCtxSynchronize");
 }
 
 template <class Args>
@@ -196,7 +196,8 @@ void OnGpu<Args>::fetch() const {
   wait();
   for (const auto &t : schema::Fields<Args>::tensors) {
     const fa_tensor &to = host_.*t.field, &from = args.*t.field;
-    if (t.access != schema::Access::read && to.data) call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
+    if (t.access != schema::Access::read && to.data)
+      call_driver("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
   }
 }
 

@@ -18,7 +18,7 @@ void *driver_function(const char *name);
 
 /// The result of a function of the driver: 0 on success. Throws Failure where the driver lacks it.
 template <class... Arguments>
-int ask(const char *name, Arguments... arguments) {
+int try_driver(const char *name, Arguments... arguments) {
   void *function = driver_function(name);
   if (function == nullptr) failure("NVIDIA's driver has no {}", name);
   return reinterpret_cast<int (*)(Arguments...)>(function)(arguments...);
@@ -29,8 +29,9 @@ const char *error_name(int result);
 
 /// A function of the driver that must not fail. Throws Failure where it does.
 template <class... Arguments>
-void call(const char *name, Arguments... arguments) {
-  if (const int result = ask(name, arguments...)) failure("the GPU's driver failed: {}: {}", name, error_name(result));
+void call_driver(const char *name, Arguments... arguments) {
+  if (const int result = try_driver(name, arguments...))
+    failure("the GPU's driver failed: {}: {}", name, error_name(result));
 }
 
 struct Gpu {

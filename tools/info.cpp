@@ -197,10 +197,8 @@ Command info_command() {
   command.usage = "[--json]";
   command.details =
       "Prints the version and build of the loaded library, the machine's processor with the instruction sets that "
-      "matter "
-      "here, its GPUs, every kernel of the library with the reason where one cannot run, the kernels of its "
-      "gradients, and "
-      "the kernel that the library chooses for each type of element.";
+      "matter here, its GPUs, every kernel of the library with the reason where one cannot run, the kernels of its "
+      "gradients, and the kernel that the library chooses for each type of element.";
   command.examples = {{"For a bug report:", "fa info"}, {"For a program:", "fa info --json"}};
   command.define = [](Options &options) -> std::function<int()> {
     const auto json = std::make_shared<bool>(false);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -87,6 +88,19 @@ double free_memory() {
     if (std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) kibibytes += value;
   }
   return 1024 * kibibytes;
+}
+
+int32_t default_threads() {
+  const char *set = std::getenv("FA_NUM_THREADS");
+  const int32_t number = set ? static_cast<int32_t>(std::strtol(set, nullptr, 10)) : 0;
+  return number > 0 ? number : cpu::usable_cpus();
+}
+
+size_t cold_bytes() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  size_t kibibytes = 0;
+  file >> kibibytes;
+  return std::max(size_t{384} << 20, 8 * kibibytes << 10);
 }
 
 }  // namespace fa::tool

@@ -1,6 +1,8 @@
 // The machine, for `fa info` and for the context of a benchmark.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,12 @@ Machine this_machine();
 
 /// The bytes that programs may still allocate, swap included; 0 where the system does not say.
 double free_memory();
+
+/// The threads of a call that does not name a number: FA_NUM_THREADS, else those that this process may use.
+int32_t default_threads();
+
+/// The bytes of memory whose use empties all caches of earlier data.
+size_t cold_bytes();
 
 /// The instruction sets among the flags of a /proc/cpuinfo text that matter here, in its words.
 std::vector<std::string> isas_in(const std::string &cpuinfo);

@@ -15,28 +15,28 @@
 namespace fa::tool {
 namespace {
 
-void complain(const Asked &asked, const std::string &what) {
+void print_error(const ParsedCommand &parsed, const std::string &what) {
   std::fflush(stdout);  // where both streams are one, the error comes last
-  fmt::print(stderr, "fa{}{}: {}\n", asked.command.empty() ? "" : " ", asked.command, what);
+  fmt::print(stderr, "fa{}{}: {}\n", parsed.command.empty() ? "" : " ", parsed.command, what);
 }
 
 /// Does a command's work, if any is left; the exit code, whatever happens.
-int run(const Asked &asked) {
+int run(const ParsedCommand &parsed) {
   try {
-    const int code = asked.work ? asked.work() : asked.code;
+    const int code = parsed.work ? parsed.work() : parsed.code;
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
     return code;
   } catch (const BadInput &error) {
-    complain(asked, printable(error.what()));
+    print_error(parsed, printable(error.what()));
     return exit_bad_input;
   } catch (const std::bad_alloc &) {
-    complain(asked, "out of memory");
+    print_error(parsed, "out of memory");
   } catch (const std::system_error &error) {  // of fmt, too, where a command's text is longer than the stream's buffer
-    complain(asked, std::ferror(stdout) == 0
-                        ? printable(error.what(), true)
-                        : fmt::format("the standard output cannot be written: {}", error.code().message()));
+    print_error(parsed, std::ferror(stdout) == 0
+                            ? printable(error.what(), true)
+                            : fmt::format("the standard output cannot be written: {}", error.code().message()));
   } catch (const std::exception &error) {
-    complain(asked, printable(error.what(), true));
+    print_error(parsed, printable(error.what(), true));
   }
   return exit_failure;
 }

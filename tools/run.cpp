@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "cache_file.h"
 #include "check_case.h"
 #include "command.h"
+#include "device_call.h"
 #include "error.h"
 #include "file.h"
-#include "gpu.h"
 #include "library.h"
 #include "npy.h"
 #include "run_call.h"
@@ -18,7 +17,6 @@
 #include "run_options.h"
 #include "run_reference.h"
 #include "text.h"
-#include "timing.h"
 #include "work.h"
 
 namespace fa::tool {
@@ -61,20 +59,6 @@ void check_usage(const RunOptions &options) {
   check_outputs(options);
 }
 
-/// A GPU's kernel works on copies on the GPU, which are no part of the times.
-void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
-  std::optional<OnGpu<fa_forward_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel_name(op.get())))
-    gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
-  const auto once = [&] {
-    check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
-    if (gpu) gpu->wait();
-  };
-  time_calls("time", options.repeat, {work_of(call.desc, call.args).flops, "GFLOP/s"}, once, [&] {
-    if (gpu) gpu->fetch();
-  });
-}
-
 int run_files(const RunOptions &options) {
   check_usage(options);
   RunCall call(options);
@@ -92,7 +76,8 @@ int run_files(const RunOptions &options) {
   fmt::print("kernel     {}\n", fa_op_kernel_name(op.get()));
   fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k, call.args.k.dtype),
              describe(call.v, call.args.v.dtype), call.sequences(), call.sequences() == 1 ? "" : "s");
-  run_calls(options, call, op);
+  time_on_device("time", options.repeat, {work_of(call.desc, call.args).flops, "GFLOP/s"}, fa_forward, op, call.args,
+                 call.sequences(), call.desc.device_index);
   if (gradients) gradients->run(op, call, options.repeat);
   if (out) out->write(format_npy(call.out));
   if (lse) lse->write(format_npy(call.lse));
@@ -119,6 +104,11 @@ int run_case(const RunOptions &options) {
   return exit_ok;
 }
 
+int run(RunOptions &options) {
+  take_references(&options);
+  return options.case_text.empty() ? run_files(options) : run_case(options);
+}
+
 }  // namespace
 
 Command run_command() {
@@ -127,60 +117,41 @@ Command run_command() {
   command.summary = "compute attention on .npy files";
   command.usage = "--q FILE --k FILE --v FILE -o FILE [options]";
   command.details =
-      "Reads queries, keys and values from files that numpy.save wrote, computes out = softmax(scale q k^T, masked) v, "
-      "and "
-      "writes it as a .npy file. Prints the kernel that ran, the time, and with --reference the distance to another "
-      "array.\n"
+      "Reads queries, keys and values from files that numpy.save wrote, computes out = softmax(scale q k^T, masked) "
+      "v, and writes it as a .npy file. Prints the kernel that ran, the time, and with --reference the distance to "
+      "another array.\n"
       "\n"
       "Arrays of four dimensions are (batch, sequence, heads, dim), or (batch, heads, sequence, dim) with --layout "
-      "bhsd; the "
-      "output has the same order. Arrays of three dimensions are packed sequences, (total, heads, dim), whose "
-      "beginnings "
-      "--cu-seqlens gives. With --block-table k and v are pages, (pages, rows, heads, dim). The number of heads of k "
-      "and v divides that of q. Rows that no sequence uses are 0 in the "
-      "output.\n"
+      "bhsd; the output has the same order. Arrays of three dimensions are packed sequences, (total, heads, dim), "
+      "whose beginnings --cu-seqlens gives. With --block-table k and v are pages, (pages, rows, heads, dim). The "
+      "number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the output.\n"
       "\n"
       "k and v may be quantised: codes in int8 (i8), in uint8 or ml_dtypes' float8 (e4m3, e5m2), two a byte of uint8 "
-      "(i4, "
-      "u4), or ggml's blocks in uint8 (q8_0, q4_0), the last dimension being the bytes of a row. --dtype-kv says "
-      "which; "
-      "int8 is i8 by itself. An element is (code - zero) * scale, where --k-scale and its like are numbers whose "
-      "dimensions are those of the codes or 1, or left out at the front, the last a number of groups of channels. "
-      "fa-append(1) writes such files.\n"
+      "(i4, u4), or ggml's blocks in uint8 (q8_0, q4_0), the last dimension being the bytes of a row. --dtype-kv says "
+      "which; int8 is i8 by itself. An element is (code - zero) * scale, where --k-scale and its like are numbers "
+      "whose dimensions are those of the codes or 1, or left out at the front, the last a number of groups of "
+      "channels. fa-append(1) writes such files.\n"
       "\n"
       "With --dout, the gradient of the output, those gradients are computed too that have a file or a reference. "
-      "Their "
-      "files have the order and type of their inputs, those of sinks float32. --dlse is the gradient of "
-      "the log-sum-exp, of the shape that --lse-out writes. With --accumulate a gradient is added to the contents of "
-      "its "
+      "Their files have the order and type of their inputs, those of sinks float32. --dlse is the gradient of the "
+      "log-sum-exp, of the shape that --lse-out writes. With --accumulate a gradient is added to the contents of its "
       "file, an array of float32, whatever the type of q; with --repeat, once.\n"
       "\n"
       "--reference compares the output with an array computed elsewhere, and dq=FILE, dk=FILE, dv=FILE, dbias=FILE or "
-      "dsinks=FILE a gradient, whether or not that is written; it may be repeated. With --max-error the exit code is 1 "
-      "when "
-      "an element of any differs by more.\n"
+      "dsinks=FILE a gradient, whether or not that is written; it may be repeated. With --max-error the exit code is "
+      "1 when an element of any differs by more.\n"
       "\n"
       "Files may be in C or Fortran order and in either byte order. float64 is converted with --dtype only. bfloat16 "
-      "is read "
-      "as ml_dtypes writes it (a two-byte void), or from uint16 with --u2-as-bf16, and written as ml_dtypes does.\n"
+      "is read as ml_dtypes writes it (a two-byte void), or from uint16 with --u2-as-bf16, and written as ml_dtypes "
+      "does.\n"
       "\n"
       "An output appears whole or not at all: it is written next to its destination and renamed, and removed when the "
-      "command "
-      "fails "
-      "or is interrupted.\n"
+      "command fails or is interrupted.\n"
       "\n"
       "libfa(3) specifies each option, under the name of the field that it sets.";
   command.examples = {{"Causal attention of packed sequences:",
                        "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --causal -o out.npy"}};
-  command.define = [](Options &all) -> std::function<int()> {
-    const auto options = std::make_shared<RunOptions>();
-    define_run_options(&all, options.get());
-    return [options] {
-      force_kernel(options->kernel);
-      take_references(options.get());
-      return options->case_text.empty() ? run_files(*options) : run_case(*options);
-    };
-  };
+  command.define = define_command<RunOptions, define_run_options, run>;
   return command;
 }
 

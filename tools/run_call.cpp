@@ -71,7 +71,7 @@ void RunCall::read_tensors(const RunOptions &options) {
 }
 
 void RunCall::describe_attention(const RunOptions &options) {
-  desc.device = options.device == "cpu" ? FA_DEVICE_CPU : options.device == "cuda" ? FA_DEVICE_CUDA : FA_DEVICE_AUTO;
+  desc.device = device_of(options.device);
   desc.dtype_q = args.q.dtype;
   desc.dtype_kv = args.k.dtype;
   desc.dtype_v = args.v.dtype;
@@ -80,13 +80,7 @@ void RunCall::describe_attention(const RunOptions &options) {
   desc.head_dim_v = args.v.shape[3];
   desc.head_dim_rope = args.k_rope.shape[3];
   desc.dtype_k_rope = args.k_rope.dtype;
-  desc.mask = options.causal ? FA_MASK_CAUSAL : options.causal_top_left ? FA_MASK_CAUSAL_TOP_LEFT : FA_MASK_NONE;
-  if (!options.window.empty()) {
-    const std::vector<int64_t> window = parse_integers("--window", options.window, 2, 2, "LEFT,RIGHT (-1: open)");
-    desc.window_left = window[0];
-    desc.window_right = window[1];
-  }
-  desc.attention_chunk = options.chunk;
+  set_mask(options, &desc);
   desc.softmax_scale = options.scale.value_or(0);
   desc.softcap = options.softcap;
   desc.num_threads = options.threads;

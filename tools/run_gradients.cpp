@@ -8,10 +8,9 @@
 #include <set>
 #include <string_view>
 
+#include "device_call.h"
 #include "error.h"
-#include "gpu.h"
 #include "text.h"
-#include "timing.h"
 #include "work.h"
 
 namespace fa::tool {
@@ -55,8 +54,7 @@ void check_gradient_usage(const RunOptions &options) {
   if (!options.dout.empty() && !any) {
     bad_input(
         "--dout FILE: say where the gradients go, --dq FILE, --dk FILE or --dv FILE, or the arrays to compare them "
-        "with, "
-        "--reference dq=FILE");
+        "with, --reference dq=FILE");
   }
   if (options.accumulate && !any_file) bad_input("--accumulate needs the file of a gradient to add to: --dq FILE");
   std::set<std::string> paths;
@@ -131,20 +129,14 @@ void RunGradients::read_inputs(const RunOptions &options, const RunCall &call) {
 }
 
 void RunGradients::run(const Op &op, const RunCall &call, int64_t repeat) {
-  std::optional<OnGpu<fa_backward_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel_name(op.get())))
-    gpu.emplace(args_, op.get(), call.sequences(), call.desc.device_index);
-  const auto once = [&] {
-    check(fa_backward(op.get(), gpu ? &gpu->args : &args_));
-    if (gpu) gpu->wait();
-  };
   const double flops = 2.5 * work_of(call.desc, call.args).flops;  // five products for the forward pass's two
   std::vector<std::vector<std::byte>> once_added;
-  time_calls("backward", repeat, {flops, "GFLOP/s"}, once, [&] {
-    if (gpu) gpu->fetch();
+  const auto keep = [&] {
     if (args_.accumulate == 0 || repeat == 0) return;
     for (const Output &output : outputs_) once_added.push_back(output.array.bytes);
-  });
+  };
+  time_on_device("backward", repeat, {flops, "GFLOP/s"}, fa_backward, op, args_, call.sequences(),
+                 call.desc.device_index, keep);
   for (size_t i = 0; i < once_added.size(); ++i) std::ranges::copy(once_added[i], outputs_[i].array.bytes.begin());
 }
 

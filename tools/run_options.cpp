@@ -55,10 +55,7 @@ void define_tensors(Options *o, RunOptions *r) {
 
 void define_attention(Options *o, RunOptions *r) {
   o->group("Attention");
-  o->flag("--causal", r->causal, "causal; the last query sees every key");
-  o->flag("--causal-top-left", r->causal_top_left, "causal; query 0 sees key 0 only");
-  o->value("--window", r->window, "L,R", "keys before and after a query's position; -1: open");
-  o->value("--chunk", r->chunk, "N", "attend within chunks of N positions");
+  define_mask_options(o, r);
   // One text: one entry of the help.
   constexpr const char *of_scores = "of scores: X tanh(x / X); a factor, else 1 / sqrt(dim)";
   o->value("--softcap", r->softcap, "X", of_scores);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_options.h"
 #include "options.h"
 #include "schema/schema.h"
 
@@ -18,7 +19,7 @@
 
 namespace fa::tool {
 
-struct RunOptions {
+struct RunOptions : MaskOptions {
   // Paths; "" where not given.
 #define FA_PATH(name, ...) std::string name;
   FA_RUN_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
@@ -30,9 +31,7 @@ struct RunOptions {
   std::string layout = "bshd", dtype, dtype_kv, dtype_v, out_dtype;
   bool u2_as_bf16 = false, accumulate = false;
 
-  bool causal = false, causal_top_left = false, bias_before_softcap = false;
-  std::string window;
-  int64_t chunk = 0;
+  bool bias_before_softcap = false;
   float softcap = 0;
   std::optional<float> scale;
 

@@ -112,7 +112,7 @@ Interruption::~Interruption() {
   restore();
 }
 
-bool Interruption::asked() const {
+bool Interruption::requested() const {
   return noted != 0;
 }
 

@@ -48,7 +48,7 @@ class Interruption {
   Interruption(const Interruption &) = delete;
   Interruption &operator=(const Interruption &) = delete;
 
-  bool asked() const;
+  bool requested() const;
 
   /// Ends the program by the signal that came, so that whoever started it sees that.
   [[noreturn]] void end();

@@ -892,7 +892,7 @@ TOOL = [
         r"^tool\.run_quantised$",
     ),
     Mutant("keys_of_no_weight", "tools/draw_call.cpp", "std::isinf(reached[at + j])", "weights[at + j] > 0", r"^tool\.draw$"),
-    Mutant("drawn_window", "tools/draw_call.cpp", "desc_.window_right = window[1];", "", r"^tool\.draw$"),
+    Mutant("drawn_window", "tools/attention_options.cpp", "desc->window_right = window[1];", "", r"^tool\.draw$"),
     Mutant("drawn_by_columns", "tools/mask_svg.cpp", "keys_y_ + i * cell_;", "keys_y_ + (panel.queries - 1 - i) * cell_;", r"^tool\.draw$"),
     Mutant("plotted_interval_of_a_side", "tools/bench_plot.cpp", "low = rate_of(m, seconds.high)", "low = rate_of(m, seconds.low)", r"^tool\.bench$"),
     Mutant("type_of_values", "tools/run_call.cpp", "desc.dtype_v = args.v.dtype;", "", r"^tool\.run_quantised$"),

@@ -1,22 +1,18 @@
-#include "plain.h"
+#include "memory_move.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <thread>
 #include <vector>
-
-#include "cpu/cpus.h"
 
 namespace fa::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The sum of its words, which the compiler cannot leave out.
+/// Reads memory; the sum of its words keeps the compiler from leaving the loads out.
 uint64_t sum_of(const std::byte *from, size_t bytes) {
   typedef uint64_t Words __attribute__((vector_size(32), aligned(1), may_alias));
   Words sums[4] = {};
@@ -33,10 +29,10 @@ uint64_t sum_of(const std::byte *from, size_t bytes) {
 
 }  // namespace
 
-double plain_seconds(std::span<const Stretch> stretches, int32_t threads) {
+double move_seconds(std::span<const MemoryMove> moves, int32_t threads) {
   constexpr size_t worth_a_thread = 64 << 10;
   size_t all = 0;
-  for (const Stretch &each : stretches) all += each.bytes;
+  for (const MemoryMove &each : moves) all += each.bytes;
   const auto count = std::clamp<size_t>(all / worth_a_thread, 1, static_cast<size_t>(std::max(threads, 1)));
   std::atomic<uint64_t> sink{0};
   std::atomic<size_t> ready{0};
@@ -45,7 +41,7 @@ double plain_seconds(std::span<const Stretch> stretches, int32_t threads) {
     ++ready;
     while (ready < count) std::this_thread::yield();
     begin[thread] = Clock::now();
-    for (const Stretch &each : stretches) {
+    for (const MemoryMove &each : moves) {
       const size_t first = each.bytes / count * thread;
       const size_t bytes = thread + 1 == count ? each.bytes - first : each.bytes / count;
       const auto *from = static_cast<const std::byte *>(each.from) + first;
@@ -64,19 +60,6 @@ double plain_seconds(std::span<const Stretch> stretches, int32_t threads) {
   return std::chrono::duration<double>(*std::max_element(end.begin(), end.end()) -
                                        *std::min_element(begin.begin(), begin.end()))
       .count();
-}
-
-int32_t default_threads() {
-  const char *set = std::getenv("FA_NUM_THREADS");
-  const int32_t number = set ? static_cast<int32_t>(std::strtol(set, nullptr, 10)) : 0;
-  return number > 0 ? number : cpu::usable_cpus();
-}
-
-size_t cold_bytes() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
-  size_t kibibytes = 0;
-  file >> kibibytes;
-  return std::max(size_t{384} << 20, 8 * kibibytes << 10);
 }
 
 }  // namespace fa::tool
