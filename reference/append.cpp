@@ -25,13 +25,13 @@ double number(const fa_tensor &t, int64_t i, int64_t j, int64_t k = 0, int64_t l
   return load(at(t, i, j, k, l), t.dtype);
 }
 
-/// A row of a tensor.
-struct Place {
+/// A row of a tensor of the call, or of the cache.
+struct TensorRow {
   int64_t entry, row;
-  bool operator<(const Place &other) const { return std::pair(entry, row) < std::pair(other.entry, other.row); }
+  bool operator<(const TensorRow &other) const { return std::pair(entry, row) < std::pair(other.entry, other.row); }
 };
 
-/// One sequence of new tokens, and where they go.
+/// One sequence of new tokens, and their rows in the cache.
 class Sequence {
  public:
   Sequence(const fa_append_args &args, int64_t b) : a_(args), b_(b) {
@@ -47,7 +47,7 @@ class Sequence {
 
   bool is_skipped(int64_t i) const { return a_.slot_mapping.data && slot(i) < 0; }
 
-  Place place(int64_t i) const {
+  TensorRow cache_row(int64_t i) const {
     const int64_t row = begin_ + i, page = a_.k_cache.shape[1];
     if (a_.slot_mapping.data) return {slot(i) / page, slot(i) % page};
     if (a_.block_table.data) return {int64_t(number(a_.block_table, b_, row / page)), row % page};
@@ -74,7 +74,8 @@ uint32_t bits_at(const char *p, fa_dtype dtype) {
 }
 
 /// The scales, or the zeros, of a row of codes.
-ExpectedCodes::Factor factor_of(const fa_tensor &t, Place place, int64_t h, int64_t dim, float absent, bool computed) {
+ExpectedCodes::Factor factor_of(const fa_tensor &t, TensorRow row, int64_t h, int64_t dim, float absent,
+                                bool computed) {
   ExpectedCodes::Factor factor;
   if (!t.data) {
     if (!computed) factor.given.assign(size_t(dim), absent);
@@ -83,21 +84,21 @@ ExpectedCodes::Factor factor_of(const fa_tensor &t, Place place, int64_t h, int6
   const auto index = [&](int axis, int64_t of) { return t.shape[axis] == 1 ? 0 : of; };
   factor.dtype = t.dtype;
   for (int64_t g = 0; g < t.shape[3]; ++g)
-    factor.at.push_back(at(t, index(0, place.entry), index(1, place.row), index(2, h), g));
+    factor.at.push_back(at(t, index(0, row.entry), index(1, row.row), index(2, h), g));
   for (int64_t d = 0; d < dim && !computed; ++d)
     factor.given.push_back(float(load(factor.at[size_t(d / (dim / t.shape[3]))], t.dtype)));
   return factor;
 }
 
-/// Elements of a row as it goes from one tensor to another. block: elements that are rotated together in the end; 1:
-/// none are.
+/// A row that is written from one tensor into another. block: the elements that a Hadamard matrix rotates together
+/// after the rotary tables; 1: none are.
 class Row {
  public:
-  Row(const fa_append_args &args, const fa_tensor &from, Place source, const fa_tensor &to, Place place,
+  Row(const fa_append_args &args, const fa_tensor &from, TensorRow source, const fa_tensor &to, TensorRow target,
       int64_t block = 1)
-      : a_(args), from_(from), to_(to), source_(source), place_(place), block_(block) {}
+      : a_(args), from_(from), to_(to), source_(source), target_(target), block_(block) {}
 
-  /// Element d as it is stored.
+  /// The expected element d.
   ExpectedAppend::Element stored(int64_t h, int64_t d, bool has_positions, int64_t p) const {
     if (block_ > 1) return rotated_in_block(h, d, has_positions, p);
     return has_positions ? rotated(h, d, p) : plain(h, d);
@@ -128,7 +129,7 @@ class Row {
     return {float(e.value - error), float(e.value + error)};
   }
 
-  /// Element d, a sum of the elements of its block.
+  /// Element d as a sum over its Hadamard block.
   ExpectedAppend::Element rotated_in_block(int64_t h, int64_t d, bool has_positions, int64_t p) const {
     const int64_t begin = d / block_ * block_;
     ExpectedAppend::Element e = element(h, d);
@@ -174,12 +175,12 @@ class Row {
 
  private:
   ExpectedAppend::Element element(int64_t h, int64_t d) const {
-    return {at(to_, place_.entry, place_.row, h, d), to_.dtype, false, 0, 0, 0};
+    return {at(to_, target_.entry, target_.row, h, d), to_.dtype, false, 0, 0, 0};
   }
 
   const fa_append_args &a_;
   const fa_tensor &from_, &to_;
-  Place source_, place_;
+  TensorRow source_, target_;
   int64_t block_;
 };
 
@@ -188,19 +189,19 @@ class Row {
 ExpectedAppend::ExpectedAppend(const fa_desc &desc, const fa_append_args &args) {
   const int64_t batch = args.cu_seqlens_new ? args.num_seqs : args.k.shape[0];
   const bool rotates = args.rotary_cos.data != nullptr;
-  std::map<Place, std::pair<int64_t, int64_t>> last;  // the token that a place holds in the end
+  std::map<TensorRow, std::pair<int64_t, int64_t>> last;  // the token that a row of the cache holds in the end
   for (int64_t b = 0; b < batch; ++b) {
     const Sequence s(args, b);
     for (int64_t i = 0; i < s.tokens; ++i)
-      if (!s.is_skipped(i)) last[s.place(i)] = {b, i};
+      if (!s.is_skipped(i)) last[s.cache_row(i)] = {b, i};
   }
   const auto add = [&](const Row &row, const fa_tensor &to, bool rotated, int64_t position) {
     for (int64_t h = 0; h < to.shape[2]; ++h)
       for (int64_t d = 0; d < to.shape[3]; ++d) elements_.push_back(row.stored(h, d, rotated, position));
   };
-  for (const auto &[place, token] : last) {
+  for (const auto &[target, token] : last) {
     const Sequence s(args, token.first);
-    const Place source = {s.entry, s.first + token.second}, to = place;
+    const TensorRow source = {s.entry, s.first + token.second}, to = target;
     const bool computed = args.flags & FA_APPEND_COMPUTE_SCALES;
     const auto write = [&](const Row &row, const fa_tensor &cache, const fa_tensor &scale, const fa_tensor &zero,
                            bool rotated, int64_t position) {
@@ -219,19 +220,19 @@ ExpectedAppend::ExpectedAppend(const fa_desc &desc, const fa_append_args &args) 
     };
     const bool in_tail = args.k_rope.data && args.flags & FA_APPEND_ROTARY_TAIL;  // where pairs are
     const int64_t position = rotates ? s.position(false, token.second) : 0;
-    write(Row(args, args.k, source, args.k_cache, place, hadamard_block_of_k(desc)), args.k_cache, args.k_scale,
+    write(Row(args, args.k, source, args.k_cache, target, hadamard_block_of_k(desc)), args.k_cache, args.k_scale,
           args.k_zero, rotates && !in_tail, position);
     if (args.k_rope.data)
-      write(Row(args, args.k_rope, source, args.k_rope_cache, place), args.k_rope_cache, {}, {}, rotates && in_tail,
+      write(Row(args, args.k_rope, source, args.k_rope_cache, target), args.k_rope_cache, {}, {}, rotates && in_tail,
             position);
     if (args.v.data)
-      write(Row(args, args.v, source, args.v_cache, place, hadamard_block_of_v(desc)), args.v_cache, args.v_scale,
+      write(Row(args, args.v, source, args.v_cache, target, hadamard_block_of_v(desc)), args.v_cache, args.v_scale,
             args.v_zero, false, 0);
   }
   for (int64_t b = 0; b < batch && args.q.data; ++b) {
     const Sequence s(args, b);
     for (int64_t i = 0; i < s.queries; ++i) {
-      const Place row = {s.entry, s.first + i};
+      const TensorRow row = {s.entry, s.first + i};
       add(Row(args, args.q, row, args.q_out, row), args.q_out, true, s.position(true, i));
     }
   }
@@ -239,7 +240,7 @@ ExpectedAppend::ExpectedAppend(const fa_desc &desc, const fa_append_args &args) 
 
 namespace {
 
-/// "" when an element is as it must be.
+/// "" when an element is right, else its fault.
 std::string fault_of(const ExpectedAppend::Element &e) {
   char text[160];
   if (e.copied) {
@@ -280,11 +281,11 @@ std::string difference(const AppendInstance &instance, const ExpectedAppend &exp
   const std::vector<char> after = instance.outputs();
   const auto allow = [&](const char *at, int64_t bytes, const auto &fault_of_it) -> std::string {
     for (const Output &output : outputs) {
-      const auto place = size_t(at - output.tensor.memory());  // far too large where it lies before
-      if (place >= output.bytes) continue;
+      const auto offset = size_t(at - output.tensor.memory());  // wraps, and is too large, before the tensor
+      if (offset >= output.bytes) continue;
       if (const std::string fault = fault_of_it(); !fault.empty())
-        return std::string(output.name) + ", byte " + std::to_string(place) + ": " + fault;
-      std::copy_n(&after[output.offset + place], bytes, &allowed[output.offset + place]);
+        return std::string(output.name) + ", byte " + std::to_string(offset) + ": " + fault;
+      std::copy_n(&after[output.offset + offset], bytes, &allowed[output.offset + offset]);
     }
     return "";
   };

@@ -1,5 +1,5 @@
-// fa_append by its definition in fa.h: the tensors of a case, what each element of the cache and of q_out must be
-// afterwards, and a call judged by that.
+// fa_append by its definition in fa.h: the tensors of a case, the expected elements of the cache and of q_out, and the
+// comparison of a call with them.
 #pragma once
 
 #include <fa.h>
@@ -51,14 +51,13 @@ class AppendInstance {
 /// The elements that a call has to write, from its structures alone, by fa.h's definition.
 class ExpectedAppend {
  public:
-  /// An element that is written.
+  /// An element that a call writes.
   struct Element {
     const char *at;
     fa_dtype dtype;
-    bool copied;  // its bits are those of `bits`
+    bool copied;  // it has `bits`; else it is `value` rounded once, after an error of `spread` * 2^-24 in f32
     uint32_t bits;
-    double value;   // else this one, rounded once,
-    double spread;  // after an error in f32 of this many times 2^-24
+    double value, spread;
   };
 
   /// Reads the inputs, so that a call may overwrite q.
@@ -72,16 +71,15 @@ class ExpectedAppend {
   std::vector<ExpectedCodes> codes_;  // of quantised rows
 };
 
-/// "" when a call of the instance's has left in its outputs what is expected, and nothing else changed since `before`;
-/// else the first difference.
+/// "" when the outputs of a call hold the expected elements, and all other bytes are as in `before`; else the first
+/// difference.
 std::string difference(const AppendInstance &instance, const ExpectedAppend &expected, const std::vector<char> &before);
 
-/// fa_append, and waiting for the GPU.
+/// Calls fa_append, and waits for the GPU.
 class Op;
 fa_status append(const Op &op, const AppendInstance &instance);
 
-/// Runs and judges a case with its tensors flush against either guard page: "" when all is right, else the failure and
-/// the case.
+/// Runs a case with its tensors flush against either guard page: "" when all is right, else the failure and the case.
 std::string failure_of(const AppendCase &c, const std::string &kernel);
 
 }  // namespace reference

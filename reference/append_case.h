@@ -1,4 +1,4 @@
-// One case of fa_append, as a line of text, so that a failure prints which it was.
+// One case of fa_append, and its form as a line of text, which a failure prints.
 #pragma once
 
 #include <fa.h>
@@ -9,8 +9,8 @@
 
 namespace reference {
 
-/// How new tokens find their places in the cache.
-enum class Places { rows, pages, slots32, slots64 };
+/// The arrays that give the rows of new tokens in the cache: none, block_table, or slot_mapping of 32 or 64 bits.
+enum class CacheAddressing { rows, pages, slots32, slots64 };
 
 /// Which positions of the rotary tables are given.
 enum class PositionType { none, i32, i64 };
@@ -29,10 +29,10 @@ struct AppendCase {
 
   bool packed = false, used = false, lens = false, leftpad = false, batch_idx = false, bounds = false;
   bool keys_alone = false;  // no v
-  Places places = Places::rows;
+  CacheAddressing addressing = CacheAddressing::rows;
   int64_t page = 8;
   int64_t skipped = 0;    // of slots: one of this many is negative
-  bool repeated = false;  // some tokens go to one place
+  bool repeated = false;  // some tokens have one row
 
   int64_t pairs = 0;  // rotary; 0: none
   bool interleaved = false, tail = false;

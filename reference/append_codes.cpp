@@ -20,10 +20,10 @@ bool is_special(const Number &x) {
   return !std::isfinite(x.low) || !std::isfinite(x.high);
 }
 
-float least_magnitude(const Number &x) {
+float min_magnitude(const Number &x) {
   return x.low <= 0 && x.high >= 0 ? 0 : std::fmin(std::fabs(x.low), std::fabs(x.high));
 }
-float most_magnitude(const Number &x) {
+float max_magnitude(const Number &x) {
   return std::fmax(std::fabs(x.low), std::fabs(x.high));
 }
 
@@ -63,9 +63,9 @@ float divisor_of(fa_dtype dtype) {
   }
 }
 
-std::string text_of(const char *what, size_t at, double got, double low, double high) {
+std::string text_of(const char *part, size_t at, double got, double low, double high) {
   char text[200];
-  std::snprintf(text, sizeof text, "%s %zu is %.9g; expected %.9g .. %.9g", what, at, got, low, high);
+  std::snprintf(text, sizeof text, "%s %zu is %.9g; expected %.9g .. %.9g", part, at, got, low, high);
   return text;
 }
 
@@ -81,7 +81,7 @@ struct Block {
   explicit Block(float of) : scale(of), inverse(of == 0 ? 0 : 1 / of) {}
 
   int code(float x, fa_dtype dtype) const {
-    volatile float scaled = x * inverse;  // no multiplication with an addition in one
+    volatile float scaled = x * inverse;  // not contracted with the addition
     const float number = std::isnan(scaled) ? 0 : scaled;
     if (has_bytes(dtype)) return int(std::clamp(std::round(number), -127.0F, 127.0F));
     return int(std::clamp(std::trunc(number + 8.5F), 0.0F, 15.0F));
@@ -116,7 +116,7 @@ std::string ExpectedCodes::fault() const {
   return "";
 }
 
-/// Judges a computed scale, and its zero, and appends what they are for each element.
+/// Checks a computed scale, and its zero, and appends both for each element.
 std::string ExpectedCodes::fault_of_group(size_t group, std::vector<float> *scales, std::vector<float> *zeros) const {
   const size_t channels = numbers.size() / scale.at.size(), first = group * channels;
   const bool has_zero = !zero.at.empty();
@@ -130,7 +130,7 @@ std::string ExpectedCodes::fault_of_group(size_t group, std::vector<float> *scal
     const Number &x = numbers[d];
     if (x.any) return "";
     special |= is_special(x);
-    most = {std::fmax(most.low, least_magnitude(x)), std::fmax(most.high, most_magnitude(x))};
+    most = {std::fmax(most.low, min_magnitude(x)), std::fmax(most.high, max_magnitude(x))};
     low = {std::fmin(low.low, x.low), std::fmin(low.high, x.high)};
     high = {std::fmax(high.low, x.low), std::fmax(high.high, x.high)};
   }
@@ -180,25 +180,25 @@ std::string ExpectedCodes::fault_of_block(size_t first) const {
   const auto got = [&](size_t i) {
     return wide ? int(int8_t(block[2 + i])) : int(i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4);
   };
-  float least = 0;
+  float largest_low = 0;
   bool special = false, exact = true;
   for (size_t i = 0; i < 32; ++i) {
     const Number &x = numbers[first + i];
     if (x.any) return "";
     special |= is_special(x);
     exact &= is_exact(x);
-    least = std::fmax(least, least_magnitude(x));
+    largest_low = std::fmax(largest_low, min_magnitude(x));
   }
   if (special) {
     for (size_t i = 0; i < 32; ++i)
       if (got(i) != (wide ? 0 : 8)) return text_of("code", first + i, got(i), wide ? 0 : 8, wide ? 0 : 8);
     return std::isnan(got_scale) ? "" : text_of("the scale of the block at", first, got_scale, NAN, NAN);
   }
-  // The scale may be that of any number that may be the largest; of exact ones the first.
+  // Any number that may be the largest may decide the scale; among exact numbers the first of the largest does.
   std::string text;
   for (size_t largest = 0; largest < 32; ++largest) {
     const Number &of = numbers[first + largest];
-    if (most_magnitude(of) < least) continue;
+    if (max_magnitude(of) < largest_low) continue;
     const auto scale_of = [&](float x) { return wide ? std::fabs(x) / 127 : x / -8; };
     Block ends[] = {Block(scale_of(of.low)), Block(scale_of(of.high))};
     const float low = stored(FA_F16, std::fmin(ends[0].scale, ends[1].scale));

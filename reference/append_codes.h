@@ -1,4 +1,4 @@
-// What a row of codes must be after fa_append: fa.h's definition, judged by the bytes of the row and of its scales.
+// Rows of codes that fa_append has written, compared byte by byte with fa.h's definition, their scales included.
 #pragma once
 
 #include <fa.h>
@@ -9,19 +9,19 @@
 
 namespace reference {
 
-/// The row of a token and a head.
+/// The expected codes of a token and a head.
 struct ExpectedCodes {
-  /// A number as it is quantised, in f32: one of those from low to high; or any, where a step before overflowed.
+  /// A number in f32 before it is quantised: between low and high; or any number, where a step before overflowed.
   struct Number {
     float low, high;
     bool any = false;
   };
 
-  /// Scales or zeros: of computed ones where they are, of others what they are for each element.
+  /// Scales or zeros.
   struct Factor {
-    std::vector<const char *> at;  // of each group
+    std::vector<const char *> at;  // address of each group's
     fa_dtype dtype = FA_F32;
-    std::vector<float> given;
+    std::vector<float> given;  // of each element, where the call computes none
   };
 
   const char *row = nullptr;
@@ -31,10 +31,10 @@ struct ExpectedCodes {
   std::vector<Number> numbers;
   Factor scale, zero;
 
-  /// Calls f(address, bytes) for all that is written.
+  /// Calls f(address, bytes) for all memory that the call writes.
   void each_written(const std::function<void(const char *, int64_t)> &f) const;
 
-  /// "" when all of it is as it must be.
+  /// "" when all of it is right, else the first fault.
   std::string fault() const;
 
  private:

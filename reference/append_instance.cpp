@@ -21,7 +21,7 @@ enum : uint64_t {
   for_cache,
   for_tables,
   for_lengths,
-  for_places,
+  for_rows,
   for_special,
   for_k_rope,
   for_scales = 1000
@@ -36,7 +36,7 @@ std::vector<int64_t> scattered(const AppendCase &c, int64_t n) {
   std::vector<int64_t> order;
   for (int64_t i = 0; i < n; ++i) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
-    return hash(c.seed, for_places, uint64_t(x)) < hash(c.seed, for_places, uint64_t(y));
+    return hash(c.seed, for_rows, uint64_t(x)) < hash(c.seed, for_rows, uint64_t(y));
   });
   return order;
 }
@@ -112,7 +112,7 @@ void AppendInstance::make_inputs(Guard guard) {
 }
 
 void AppendInstance::make_cache(Guard guard) {
-  const bool paged = c.places != Places::rows;
+  const bool paged = c.addressing != CacheAddressing::rows;
   const int64_t width = (c.rows + c.page - 1) / c.page;
   entries_ = paged ? c.b * width + 1 : c.batch_idx ? c.b + 2 : c.b;
   const int64_t rows = paged ? c.page : c.rows;
@@ -124,7 +124,7 @@ void AppendInstance::make_cache(Guard guard) {
   if (c.rope) make(&k_rope_cache, c.rope, c.k_rope_cache_type(), c.v_cache_layout, for_cache + 200);
   if (!c.keys_alone) make(&v_cache, c.dim_v(), c.v_cache_type(), c.v_cache_layout, for_cache + 100);
   make_scales(guard);
-  if (c.places == Places::pages) {
+  if (c.addressing == CacheAddressing::pages) {
     const std::vector<int64_t> order = scattered(c, c.b * width);
     block_table =
         Tensor({c.b, width, 1, 1}, FA_I32, c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
@@ -160,15 +160,15 @@ void AppendInstance::make_scales(Guard guard) {
 /// Some in a row, some apart.
 void AppendInstance::make_slots(Guard guard) {
   const int64_t batch = c.packed ? 1 : c.b, rows = new_rows(), slots = entries_ * c.page;
-  slot_mapping = Tensor({batch, rows, 1, 1}, c.places == Places::slots64 ? FA_I64 : FA_I32,
+  slot_mapping = Tensor({batch, rows, 1, 1}, c.addressing == CacheAddressing::slots64 ? FA_I64 : FA_I32,
                         c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
   const std::vector<int64_t> order = scattered(c, slots);
   slot_mapping.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) {
     const bool in_a_row = c.seed % 2 == 0;
-    int64_t slot = in_a_row ? (n + draw(c, for_places, 1, 0, slots)) % slots : order[size_t(n % slots)];
-    if (c.repeated && n % 3 == 2) slot = in_a_row ? draw(c, for_places, 1, 0, slots) % slots : order[0];
+    int64_t slot = in_a_row ? (n + draw(c, for_rows, 1, 0, slots)) % slots : order[size_t(n % slots)];
+    if (c.repeated && n % 3 == 2) slot = in_a_row ? draw(c, for_rows, 1, 0, slots) % slots : order[0];
     if (c.skipped && n % c.skipped == c.skipped - 1)  // the low half of a wide one is no negative number
-      slot = c.places == Places::slots64 ? -(1 + n) * (int64_t{1} << 32) : -1 - n;
+      slot = c.addressing == CacheAddressing::slots64 ? -(1 + n) * (int64_t{1} << 32) : -1 - n;
     slot_mapping.set(i, j, 0, 0, double(slot));
   });
 }

@@ -1,5 +1,4 @@
-// When is a result right? The error bounds that docs/precision.md publishes, and the comparison of a call's outputs
-// with the oracle's.
+// The error bounds that docs/precision.md publishes, and the comparison of a call's outputs with the oracle's.
 #pragma once
 
 #include <string>
@@ -11,10 +10,9 @@ namespace reference {
 
 /// The oracle's results of a case.
 struct Expected {
-  reference::Result exact, naive;
+  Result exact, naive;
   explicit Expected(const Instance &instance)
-      : exact(reference::attention(instance.desc, instance.args)),
-        naive(reference::naive(instance.desc, instance.args)) {}
+      : exact(attention(instance.desc, instance.args)), naive(reference::naive(instance.desc, instance.args)) {}
 };
 
 /// Largest errors of a call, for the record.
@@ -26,10 +24,10 @@ struct Errors {
 };
 
 /// The elementwise bound of out's element (at: head of r, d: its column).
-double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t d);
+double out_bound(const Case &c, const Result &r, int64_t at, int64_t d);
 
 /// The bound of an lse.
-double lse_bound(const Case &c, const reference::Result &r, int64_t at);
+double lse_bound(const Case &c, const Result &r, int64_t at);
 
 /// "" when out and lse of the instance are within both bounds, else the first error.
 std::string compare(const Instance &instance, const Expected &expected, Errors *errors = nullptr);

@@ -24,12 +24,12 @@ const Gradient &gradient_of(const Gradients &g, char letter) {
   return letter == 'q' ? g.dq : letter == 'k' ? g.dk : letter == 'v' ? g.dv : letter == 'b' ? g.dbias : g.dsinks;
 }
 
-struct Place {
+struct Location {
   const char *name;
   int64_t i, j, k, l;
 };
 
-std::string describe(const Place &p, double got, double want, double bound) {
+std::string describe(const Location &p, double got, double want, double bound) {
   char text[256];
   std::snprintf(text, sizeof text, "%s[%lld][%lld][%lld][%lld] is %.9g, expected %.9g, error %.3g, bound %.3g", p.name,
                 (long long)p.i, (long long)p.j, (long long)p.k, (long long)p.l, got, want, std::abs(got - want), bound);
@@ -61,12 +61,12 @@ std::string compare_one(const BackwardInstance &instance, const BackwardInstance
     const double bound = exact.bound[at] + 4 * u32 * std::abs(exact.value[at]) + 2 * u32 * std::abs(before) +
                          rounding * std::abs(want) + smallest(t.dtype());
     if (std::isinf(got) && std::abs(want) + bound > largest(t.dtype())) return;  // the type does not hold all within
-    const Place place = {output.name, i, j, k, l};
+    const Location location = {output.name, i, j, k, l};
     if (!(error <= bound)) {
-      wrong = describe(place, got, want, bound);
+      wrong = describe(location, got, want, bound);
       return;
     }
-    if (error > worst_error) worst = describe(place, got, want, bound);
+    if (error > worst_error) worst = describe(location, got, want, bound);
     worst_error = std::max(worst_error, error);
     naive_error = std::max(naive_error, std::abs(naive.value[at] - exact.value[at]));
     floor = std::max(floor, exact.floor[at] + 4 * u32 * std::abs(before) + (4 * u32 + of_luck) * std::abs(want));

@@ -12,7 +12,7 @@ namespace reference {
 
 /// The oracle's results of a backward call.
 struct ExpectedGradients {
-  reference::Gradients exact, naive;
+  Gradients exact, naive;
   explicit ExpectedGradients(const BackwardInstance &instance);
 };
 

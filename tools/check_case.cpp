@@ -83,18 +83,18 @@ reference::AppendCase with(void (*change)(reference::AppendCase *)) {
 }  // namespace
 
 const std::vector<CheckAppend> &check_appends() {
-  using reference::AppendCase, reference::Places;
+  using reference::AppendCase, reference::CacheAddressing;
   static const std::vector<CheckAppend> appends = {
       {"append", with([](AppendCase *c) { c->sn = 5, c->leftpad = true; })},
       {"append, packed, to pages",
-       with([](AppendCase *c) { c->b = 3, c->sn = 9, c->packed = true, c->places = Places::pages; })},
+       with([](AppendCase *c) { c->b = 3, c->sn = 9, c->packed = true, c->addressing = CacheAddressing::pages; })},
       {"append, rotated, to slots",
-       with([](AppendCase *c) { c->sn = 7, c->places = Places::slots64, c->skipped = 3, c->pairs = 16, c->hq = 4; })},
+       with([](AppendCase *c) { c->sn = 7, c->addressing = CacheAddressing::slots64, c->skipped = 3, c->pairs = 16, c->hq = 4; })},
       {"append to an 8-bit cache", with([](AppendCase *c) {
          c->cache = FA_I8, c->kscale = c->vscale = "f32:bsh:1", c->computed = true, c->pairs = 32;
        })},
       {"append to an 8-bit cache, scales given", with([](AppendCase *c) {
-         c->cache = FA_I8, c->kscale = "f32:h:1", c->vscale = "f32::1", c->places = Places::pages;
+         c->cache = FA_I8, c->kscale = "f32:h:1", c->vscale = "f32::1", c->addressing = CacheAddressing::pages;
        })},
       {"append to an fp8 cache",
        with([](AppendCase *c) { c->cache = FA_E4M3, c->v_cache = FA_E5M2, c->batch_idx = true; })},

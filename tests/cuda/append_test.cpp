@@ -22,7 +22,7 @@ class Shared {
 
 AppendCase rotated_pages() {
   AppendCase c;
-  c.places = reference::Places::pages, c.lens = true, c.sn = 5, c.pairs = 16, c.hq = 4;
+  c.addressing = reference::CacheAddressing::pages, c.lens = true, c.sn = 5, c.pairs = 16, c.hq = 4;
   return c;
 }
 

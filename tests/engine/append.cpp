@@ -46,12 +46,12 @@ const AppendCase ways[] = {
     with([](AppendCase *c) { c->lens = c->used = c->bounds = true, c->sn = 6; }),
     with([](AppendCase *c) { c->lens = c->packed = true, c->sn = 9, c->b = 4; }),
     with([](AppendCase *c) { c->lens = c->packed = c->used = c->leftpad = true, c->sn = 9; }),
-    with([](AppendCase *c) { c->places = Places::pages, c->lens = true, c->sn = 20; }),
-    with([](AppendCase *c) { c->places = Places::pages, c->lens = c->packed = true, c->sn = 20, c->page = 3; }),
-    with([](AppendCase *c) { c->places = Places::slots32, c->sn = 7; }),
-    with([](AppendCase *c) { c->places = Places::slots64, c->sn = 7, c->skipped = 3; }),
-    with([](AppendCase *c) { c->places = Places::slots64, c->packed = true, c->sn = 11, c->page = 5; }),
-    with([](AppendCase *c) { c->places = Places::slots32, c->b = 1, c->sn = 30, c->skipped = 4, c->page = 16; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::pages, c->lens = true, c->sn = 20; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::pages, c->lens = c->packed = true, c->sn = 20, c->page = 3; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::slots32, c->sn = 7; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::slots64, c->sn = 7, c->skipped = 3; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::slots64, c->packed = true, c->sn = 11, c->page = 5; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::slots32, c->b = 1, c->sn = 30, c->skipped = 4, c->page = 16; }),
 };
 
 // [F220] [F221] [F222] [F223] [F224] [F225]
@@ -128,7 +128,7 @@ TEST_P(Append, AnyNumberOfQueries) {
 TEST_P(Append, PlacesNamedTwice) {
   if (is_gpu(kernel)) return;  // where the header forbids them
   for (AppendCase c : ways) {
-    if (c.places == Places::rows && !c.batch_idx) continue;
+    if (c.addressing == CacheAddressing::rows && !c.batch_idx) continue;
     c.repeated = true, c.b = 3;
     for (const int32_t threads : {1, 4}) {
       c.threads = threads;
@@ -157,7 +157,7 @@ TEST_P(Append, EmptyDimensions) {
     for (int64_t AppendCase::*member : {&AppendCase::b, &AppendCase::sn, &AppendCase::hkv}) {
       AppendCase c = way;
       c.*member = 0;
-      if (c.b == 0 && c.places == Places::pages) continue;  // whose table would have no memory
+      if (c.b == 0 && c.addressing == CacheAddressing::pages) continue;  // whose table would have no memory
       check(c);
       c.pairs = 3, c.hq = 2, c.lens = true;
       check(c);
@@ -242,7 +242,7 @@ TEST_P(AppendContents, Arrays) {
   expect_each_refused(c, &AppendInstance::leftpad_k, {-1, 21, INT_MAX, INT_MIN}, "args.leftpad_k");
   c.batch_idx = true;
   expect_each_refused(c, &AppendInstance::kv_batch_idx, {-1, 5, INT_MAX, INT_MIN}, "args.kv_batch_idx");
-  c.places = Places::slots32, c.batch_idx = c.leftpad = false;
+  c.addressing = CacheAddressing::slots32, c.batch_idx = c.leftpad = false;
   expect_each_refused(c, &AppendInstance::cache_seqlens, {-1, INT_MIN}, "args.cache_seqlens");
 }
 
@@ -273,12 +273,12 @@ TEST_P(AppendContents, Room) {
 // [F234]
 TEST_P(AppendContents, Indices) {
   AppendCase c = base();
-  c.places = Places::slots32;
+  c.addressing = CacheAddressing::slots32;
   const double slots = double(c.page * (3 * 3 + 1));
   expect_each_refused(c, &AppendInstance::slot_mapping, {slots, double(INT_MAX)}, "args.slot_mapping");
-  c.places = Places::slots64;
+  c.addressing = CacheAddressing::slots64;
   expect_each_refused(c, &AppendInstance::slot_mapping, {slots, 1e15}, "args.slot_mapping");
-  c.places = Places::rows, c.pairs = 4, c.hq = 2, c.positions = PositionType::i64;
+  c.addressing = CacheAddressing::rows, c.pairs = 4, c.hq = 2, c.positions = PositionType::i64;
   expect_each_refused(c, &AppendInstance::positions, {-1, 1e15, -1e15}, "args.positions");
   c.positions = PositionType::none, c.q_positions = PositionType::i32;
   expect_each_refused(c, &AppendInstance::q_positions, {-1, INT_MAX, INT_MIN}, "args.q_positions");
@@ -286,7 +286,7 @@ TEST_P(AppendContents, Indices) {
   AppendInstance instance(c);
   instance.args.rotary_cos.shape[1] = instance.args.rotary_sin.shape[1] = 4;
   expect_refused(instance, {"args.rotary_cos has 4 rows", "at position", "args.positions"});
-  c.places = Places::pages, c.lens = false, c.sn = 20, c.page = 10;
+  c.addressing = CacheAddressing::pages, c.lens = false, c.sn = 20, c.page = 10;
   expect_each_refused(c, &AppendInstance::block_table, {-1, 7, INT_MAX, INT_MIN}, "args.block_table");
 }
 
@@ -294,7 +294,7 @@ TEST_P(AppendContents, Indices) {
 // [F222]
 TEST_P(AppendContents, OfSkippedTokens) {
   AppendCase c = base();
-  c.places = Places::slots64, c.pairs = 4, c.positions = PositionType::i32;
+  c.addressing = CacheAddressing::slots64, c.pairs = 4, c.positions = PositionType::i32;
   const AppendInstance instance(c);
   instance.slot_mapping.set(1, 2, 0, 0, -1);
   instance.positions.set(1, 2, 0, 0, INT_MAX);

@@ -65,16 +65,16 @@ inline void choose_sizes(AppendCase *c, Random *r) {
 
 inline void choose_places(AppendCase *c, Random *r) {
   c->rows = c->sn + r->between(0, 60), c->page = r->one_of<int64_t>(1, 3, 8, 16, 64);
-  c->places = r->one_of(Places::rows, Places::pages, Places::slots32, Places::slots64);
+  c->addressing = r->one_of(CacheAddressing::rows, CacheAddressing::pages, CacheAddressing::slots32, CacheAddressing::slots64);
   c->packed = r->chance(30), c->used = r->chance(30), c->lens = r->chance(70), c->leftpad = r->chance(30);
-  c->batch_idx = c->places == Places::rows && r->chance(30), c->bounds = r->chance(20) && (c->packed || c->used);
+  c->batch_idx = c->addressing == CacheAddressing::rows && r->chance(30), c->bounds = r->chance(20) && (c->packed || c->used);
   c->skipped = r->chance(50) ? 0 : r->between(1, 5), c->keys_alone = r->chance(15);
 }
 
 inline void choose_rotation(AppendCase *c, Random *r) {
   c->pairs = r->chance(50) ? c->d / 2 : r->between(1, c->d / 2);
   c->interleaved = r->chance(40), c->tail = r->chance(30), c->table = r->one_of(FA_F32, FA_F32, FA_F16, FA_BF16);
-  c->lens |= c->places >= Places::slots32;
+  c->lens |= c->addressing >= CacheAddressing::slots32;
 }
 
 inline Layout random_output_layout(Random *r) {

@@ -77,12 +77,12 @@ const AppendCase ways[] = {
     blocks_with([](AppendCase *c) { c->lens = c->batch_idx = true, c->d = 96; }),
     blocks_with([](AppendCase *c) { c->lens = c->used = c->leftpad = true, c->sn = 6, c->dv = 96; }),
     blocks_with([](AppendCase *c) { c->lens = c->packed = true, c->sn = 9, c->b = 4; }),
-    blocks_with([](AppendCase *c) { c->places = Places::pages, c->lens = true, c->sn = 20; }),
-    blocks_with([](AppendCase *c) { c->places = Places::pages, c->lens = c->packed = true, c->sn = 20, c->page = 3; }),
-    blocks_with([](AppendCase *c) { c->places = Places::slots32, c->sn = 7; }),
-    blocks_with([](AppendCase *c) { c->places = Places::slots64, c->sn = 7, c->skipped = 3, c->keys_alone = true; }),
+    blocks_with([](AppendCase *c) { c->addressing = CacheAddressing::pages, c->lens = true, c->sn = 20; }),
+    blocks_with([](AppendCase *c) { c->addressing = CacheAddressing::pages, c->lens = c->packed = true, c->sn = 20, c->page = 3; }),
+    blocks_with([](AppendCase *c) { c->addressing = CacheAddressing::slots32, c->sn = 7; }),
+    blocks_with([](AppendCase *c) { c->addressing = CacheAddressing::slots64, c->sn = 7, c->skipped = 3, c->keys_alone = true; }),
     blocks_with(
-        [](AppendCase *c) { c->places = Places::slots64, c->packed = true, c->sn = 11, c->page = 5, c->skipped = 4; }),
+        [](AppendCase *c) { c->addressing = CacheAddressing::slots64, c->packed = true, c->sn = 11, c->page = 5, c->skipped = 4; }),
 };
 
 // [F290] [F291] [F292] [F294] [F295] [F296]
@@ -105,12 +105,12 @@ TEST_P(AppendQuantised, EachCacheInEachLayout) {
 /// Rotated in f32, before numbers become codes.
 // [F227] [F290]
 TEST_P(AppendQuantised, EachCacheOfRotatedKeys) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Stored &cache : caches)
     for (const int64_t pairs : {32, 13, 16}) {
-      AppendCase c = ways[turn++ % std::size(ways)];
-      c.pairs = pairs, c.lens = true, c.interleaved = turn % 2, c.tail = turn / 2 % 2;
-      c.positions = PositionType(turn % 3), c.hq = turn % 4 == 0 ? 2 : 0;
+      AppendCase c = ways[number++ % std::size(ways)];
+      c.pairs = pairs, c.lens = true, c.interleaved = number % 2, c.tail = number / 2 % 2;
+      c.positions = PositionType(number % 3), c.hq = number % 4 == 0 ? 2 : 0;
       check(c, cache);
     }
 }
@@ -120,16 +120,19 @@ TEST_P(AppendQuantised, EachCacheOfRotatedKeys) {
 TEST_P(AppendQuantised, KeysInTwoParts) {
   const Stored numbers = {"numbers", FA_BF16, FA_F32, "", "", "", "", false};
   const fa_dtype types[] = {FA_DTYPE_DEFAULT, FA_BF16, FA_F32, FA_F16};
-  size_t turn = 0;
+  size_t number = 0;
   const auto divided = [&](const Stored &cache, int64_t rope) {
-    AppendCase c = ways[turn % std::size(ways)];
-    c.dv = c.d, c.d += rope, c.rope = rope, c.k_rope_cache = types[turn % 4], c.lens = true;
-    c.tail = rope > 1 && turn % 3 != 0, c.interleaved = turn / 4 % 2, c.pairs = c.tail ? rope / 2 : turn % 5 ? 8 : 20;
-    c.hq = c.pairs != 0 && turn % 4 == 3 ? 2 : 0;
+    AppendCase c = ways[number % std::size(ways)];
+    c.dv = c.d, c.d += rope, c.rope = rope, c.k_rope_cache = types[number % 4], c.lens = true;
+    c.tail = rope > 1 && number % 3 != 0, c.interleaved = number / 4 % 2,
+    c.pairs = c.tail       ? rope / 2
+              : number % 5 ? 8
+                           : 20;
+    c.hq = c.pairs != 0 && number % 4 == 3 ? 2 : 0;
     check(c, cache);
-    turn++;
+    number++;
   };
-  for (const Stored &cache : caches) divided(cache, turn % 2 ? 16 : 10);
+  for (const Stored &cache : caches) divided(cache, number % 2 ? 16 : 10);
   for (size_t i = 0; i < 2 * std::size(ways); ++i)
     for (const int64_t rope : {32, 7, 1}) divided(numbers, rope);
 }
@@ -160,9 +163,9 @@ TEST_P(AppendQuantised, PlacesNamedTwice) {
 // [F52]
 TEST_P(AppendQuantised, BitsForEveryNumberOfThreads) {
   if (is_gpu(kernel)) return;
-  size_t turn = 0;
+  size_t number = 0;
   for (const Stored &cache : caches) {
-    AppendCase c = typed(ways[turn++ % 2 ? 0 : 5], cache);
+    AppendCase c = typed(ways[number++ % 2 ? 0 : 5], cache);
     c.sn = 200, c.rows = 333, c.hkv = 8, c.d = 128, c.pairs = 40;
     if (!in_shard(c.seed)) continue;
     expect_same_bits(c, {1, 3}, kernel);

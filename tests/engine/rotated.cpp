@@ -76,20 +76,20 @@ const AppendCase ways[] = {
     with([](AppendCase *c) { c->lens = true; }),
     with([](AppendCase *c) { c->sn = 1, c->lens = true, c->b = 5, c->hkv = 3; }),
     with([](AppendCase *c) { c->lens = c->packed = c->used = c->leftpad = true, c->sn = 9; }),
-    with([](AppendCase *c) { c->places = Places::pages, c->lens = true, c->sn = 20, c->page = 3; }),
-    with([](AppendCase *c) { c->places = Places::slots64, c->sn = 7, c->skipped = 3, c->lens = true; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::pages, c->lens = true, c->sn = 20, c->page = 3; }),
+    with([](AppendCase *c) { c->addressing = CacheAddressing::slots64, c->sn = 7, c->skipped = 3, c->lens = true; }),
 };
 
 /// Blocks of one element, of less than a vector, of several vectors; some of which a row has.
 // [F305]
 TEST_P(Rotated, RowsOfAnyLength) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const int64_t d : {1, 2, 5, 6, 12, 24, 32, 40, 64, 96, 112, 128, 256, 448, 576}) {
-    AppendCase c = ways[turn % std::size(ways)];
-    c.flags = flags_of_turns[turn++ % 4];
-    c.d = d, c.dv = turn % 2 ? 0 : d / 2 + 1;
+    AppendCase c = ways[number % std::size(ways)];
+    c.flags = flags_of_turns[number++ % 4];
+    c.d = d, c.dv = number % 2 ? 0 : d / 2 + 1;
     check(c, caches[0]);
-    c.pairs = d / 4, c.tail = turn % 3 == 0, c.interleaved = turn % 2;
+    c.pairs = d / 4, c.tail = number % 3 == 0, c.interleaved = number % 2;
     if (c.pairs != 0) check(c, caches[0]);
   }
 }
@@ -121,13 +121,14 @@ TEST_P(Rotated, TheMatrixIsItsOwnInverse) {
 
 // [F305] [F307] [F309] [F311]
 TEST_P(RotatedCodes, EachCacheAtEachPlace) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Stored &cache : caches)
     for (AppendCase c : ways) {
-      c.flags = flags_of_turns[turn++ % 4];
-      c.d = 96, c.dv = turn % 2 ? 64 : 32, c.special = turn % 5 == 0;
+      c.flags = flags_of_turns[number++ % 4];
+      c.d = 96, c.dv = number % 2 ? 64 : 32, c.special = number % 5 == 0;
       check(c, cache);
-      c.pairs = turn % 3 ? 16 : 13, c.interleaved = turn % 2, c.tail = turn / 2 % 2, c.hq = turn % 4 == 0 ? 2 : 0;
+      c.pairs = number % 3 ? 16 : 13, c.interleaved = number % 2, c.tail = number / 2 % 2,
+      c.hq = number % 4 == 0 ? 2 : 0;
       check(c, cache);
     }
 }
@@ -145,16 +146,16 @@ TEST_P(Rotated, EachLayoutOfRows) {
 
 // [F306]
 TEST_P(RotatedCodes, KeysInTwoParts) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Stored &cache : caches) {
-    AppendCase c = ways[turn % std::size(ways)];
-    c.flags = flags_of_turns[turn % 4], c.dv = c.d, c.rope = turn % 2 ? 16 : 10, c.d += c.rope;
-    c.tail = turn % 3 != 0, c.pairs = c.tail ? c.rope / 2 : 8, c.lens = true;
+    AppendCase c = ways[number % std::size(ways)];
+    c.flags = flags_of_turns[number % 4], c.dv = c.d, c.rope = number % 2 ? 16 : 10, c.d += c.rope;
+    c.tail = number % 3 != 0, c.pairs = c.tail ? c.rope / 2 : 8, c.lens = true;
     check(c, cache);
-    Case f = turn % 2 ? base(2, 9, 21, 2, 2, 64) : base(2, 1, 70, 4, 2, 64);
+    Case f = number % 2 ? base(2, 9, 21, 2, 2, 64) : base(2, 1, 70, 4, 2, 64);
     f.kv = cache.k ? cache.k : f.q, f.v = cache.v;
     set_factors(&f, cache);
-    f.dv = f.d, f.rope = c.rope, f.d += c.rope, f.flags = flags_of_turns[turn++ % 4];
+    f.dv = f.d, f.rope = c.rope, f.d += c.rope, f.flags = flags_of_turns[number++ % 4];
     check(f);
   }
 }
@@ -192,11 +193,11 @@ TEST_P(RotatedCodes, RandomAppends) {
 
 // [F308] [F312]
 TEST_P(Rotated, EachFeature) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Feature &feature : features()) {
     SCOPED_TRACE(feature.name);
     for (Case c : {base(2, 19, 37, 2, 2, 24), base(2, 1, 70, 4, 2, 64)}) {
-      c.flags = flags_of_turns[turn % 4], c.special = turn++ % 6 == 0;
+      c.flags = flags_of_turns[number % 4], c.special = number++ % 6 == 0;
       feature.add(&c);
       check(c);
     }
@@ -221,11 +222,11 @@ TEST_P(Rotated, PairsOfFeatures) {
 /// Of kernels for warpgroups and tensor memory, too; of sequences that leave rows of theirs as they are.
 // [F39] [F308]
 TEST_P(Rotated, TilesOfManyRows) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const int64_t d : {64, 128}) {
     for (Case c : {base(1, 130, 150, 4, 2, d), base(3, 60, 70, 2, 1, d), base(2, 90, 90, 2, 2, d)}) {
-      c.flags = flags_of_turns[turn % 4], c.mask = turn % 3 ? FA_MASK_CAUSAL : FA_MASK_NONE;
-      c.cu_q = c.cu_k = turn % 3 == 1, c.used_q = turn % 3 == 2, c.workspace = turn++ % 2;
+      c.flags = flags_of_turns[number % 4], c.mask = number % 3 ? FA_MASK_CAUSAL : FA_MASK_NONE;
+      c.cu_q = c.cu_k = number % 3 == 1, c.used_q = number % 3 == 2, c.workspace = number++ % 2;
       check(c);
     }
   }
@@ -234,13 +235,13 @@ TEST_P(Rotated, TilesOfManyRows) {
 /// In few rows and in many.
 // [F308]
 TEST_P(RotatedCodes, EachCacheIsRead) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Stored &cache : caches)
     for (Case c : {base(1, 1, 100, 4, 2, 64), base(2, 19, 37, 2, 2, 96), base(1, 3, 40, 8, 1, 512)}) {
       c.kv = cache.k ? cache.k : c.kv, c.v = cache.v;
       set_factors(&c, cache);
-      c.flags = flags_of_turns[turn++ % 4];
-      if (turn % 3 == 0) c.dv = 64;
+      c.flags = flags_of_turns[number++ % 4];
+      if (number % 3 == 0) c.dv = 64;
       check(c);
     }
 }
