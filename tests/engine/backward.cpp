@@ -57,12 +57,12 @@ class Backward : public EngineTest {
   }
 
   /// Whether this target runs the case of that number: one of `parts` cases, others than the next target.
-  bool is_sampled(size_t turn, size_t parts) const {
+  bool is_sampled(size_t number, size_t parts) const {
     const std::vector<Target> all = all_targets(all_types);
     const auto mine = std::find_if(all.begin(), all.end(), [](const Target &target) {
       return target.types == GetParam().types && target.arch == GetParam().arch;
     });
-    return (turn + size_t(mine - all.begin())) % parts == 0;
+    return (number + size_t(mine - all.begin())) % parts == 0;
   }
 
   /// Whether this target runs the case. Emulated GPUs, whose kernels have one source, run one shard of the cases more.
@@ -121,12 +121,12 @@ TEST_P(Backward, EachFeatureAlone) {
 TEST_P(Backward, FeaturesInPairs) {
   const std::vector<Feature> &list = backward_features();
   const Case small[] = {pair_case(9, 21), pair_case(37, 18), pair_case(1, 70)};
-  size_t turn = 0;
+  size_t number = 0;
   for (size_t i = 0; i < list.size(); ++i) {
     for (size_t j = i + 1; j < list.size(); ++j) {
       if (std::string(list[i].group) == list[j].group) continue;
-      Case c = small[turn % 3];
-      if (!is_sampled(hash(turn++), slow ? 24 : 8)) continue;
+      Case c = small[number % 3];
+      if (!is_sampled(hash(number++), slow ? 24 : 8)) continue;
       SCOPED_TRACE(std::string(list[i].name) + " with " + list[j].name);
       list[i].add(&c);
       list[j].add(&c);
@@ -142,12 +142,12 @@ TEST_P(Backward, FeaturesInPairs) {
 // [F171]
 TEST_P(Backward, Lengths) {
   const fa_mask masks[] = {FA_MASK_NONE, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT};
-  size_t turn = 0;
+  size_t number = 0;
   for (const int64_t sq : {0, 1, 3, 15, 17, 33, 64, 65, 129}) {
     for (const int64_t sk : {0, 1, 2, 16, 31, 65, 128, 129, 257}) {
       if (slow && sq * sk > 2500) continue;
       Case c;
-      c.sq = sq, c.sk = sk, c.d = 20, c.mask = masks[turn++ % 3];
+      c.sq = sq, c.sk = sk, c.d = 20, c.mask = masks[number++ % 3];
       check(c);
     }
   }

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <limits>
 
+#include "engine/counted.h"
 #include "engine/target.h"
 #include "reference/compare_gradients.h"
 #include "reference/run.h"
@@ -155,29 +154,11 @@ struct Counts {
   double instructions = 0, bytes_read = 0;
 };
 
-/// The counts of the lines of FA_EMU_JSON's file from a place on.
-Counts counts_since(const char *file, std::streamoff begin) {
-  std::ifstream lines(file);
-  lines.seekg(begin);
-  Counts sum;
-  for (std::string line; std::getline(lines, line);) {
-    const auto number = [&](const std::string &name) {
-      const size_t at = line.find("\"" + name + "\":");
-      return at == std::string::npos ? nan : std::atof(line.c_str() + at + name.size() + 3);
-    };
-    sum.instructions += number("warp_instructions");
-    sum.bytes_read += number("global_bytes_read");
-  }
-  return sum;
-}
-
 /// 64 keys of 512 or of 4096 are attended: the work is that of 64 keys and a scan of the mask. [F204]
 TEST_P(CountedBlockMask, HiddenBlocksAreNotFetched) {
-  const char *const file = std::getenv("FA_EMU_JSON");
-  if (!file) GTEST_SKIP() << "FA_EMU_JSON names no file in which an emulator counts";
+  if (!LaunchCounts::available()) GTEST_SKIP() << LaunchCounts::unavailable_reason;
   const auto counts_of = [&](Case c, const Attends &attends) {
-    const auto size = [&] { return std::ifstream(file, std::ios::ate).tellg(); };
-    const std::streamoff begin = std::max<std::streamoff>(size(), 0);
+    const LaunchCounts launches;
     if (c.backward) {
       const BackwardInstance instance(c);
       hide(instance, attends);
@@ -187,7 +168,7 @@ TEST_P(CountedBlockMask, HiddenBlocksAreNotFetched) {
       hide(instance, attends);
       EXPECT_EQ(forward(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
     }
-    return counts_since(file, begin);
+    return Counts{launches.sum("warp_instructions"), launches.sum("global_bytes_read")};
   };
   struct Kind {
     int64_t queries;

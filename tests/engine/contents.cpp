@@ -20,7 +20,7 @@ class Contents : public EngineTest {
     return c;
   }
 
-  /// Expects the call to be refused with a text that holds each of words, and nothing to be written.
+  /// Expects a refusal whose text holds each of words, and no element written.
   void expect_refused(const Instance &instance, const std::vector<std::string> &words) {
     const Op op(instance.desc, kernel);
     ASSERT_TRUE(op) << fa_last_error();

@@ -101,12 +101,12 @@ class Empty : public EngineTest {
 
 // [F19] [F20] [F171] [F173]
 TEST_P(Empty, EachDimension) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Sizes &s : sizes_with_zero())
     for (const Form &form : forms) {
-      turn++;
+      number++;
       for (size_t i = 0; i < std::size(features); i++) {
-        if (slow && i != turn % std::size(features) && i != (turn * 3 + 1) % std::size(features)) continue;
+        if (slow && i != number % std::size(features) && i != (number * 3 + 1) % std::size(features)) continue;
         SCOPED_TRACE(std::string(form.name) + ", " + features[i].name);
         Case c = sized(s);
         features[i].add(&c), form.add(&c);

@@ -19,7 +19,7 @@ namespace {
 
 class Forward : public EngineTest {
  protected:
-  /// Checks a case, counting them so that mixed types and seeds change from one to the next.
+  /// Checks a case; its number chooses the seed, and of mixed types the combination.
   void check(Case c) {
     c = typed(c, count_);
     c.seed = ++count_;
@@ -27,13 +27,13 @@ class Forward : public EngineTest {
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 
-  /// Whether this target runs a pair of features. Emulated SM 75 and 80, the oldest with each way to copy tiles, run
-  /// all pairs; each other GPU runs a quarter, a different one than the next GPU.
-  bool samples_pair(size_t turn) const {
+  /// Whether this target runs pair `number` of features. Emulated SM 75 and 80, the oldest with each way to copy tiles,
+  /// run all pairs; any other GPU runs a quarter, different from the next GPU's.
+  bool samples_pair(size_t number) const {
     const std::vector<std::string> all = gpu_archs();
     const size_t index = size_t(std::find(all.begin(), all.end(), GetParam().arch) - all.begin());
     return !slow || index == all.size() || GetParam().arch == "sm_75" || GetParam().arch == "sm_80" ||
-           (hash(turn) + index) % 4 == 0;
+           (hash(number) + index) % 4 == 0;
   }
 
   void check_refused(Case c, const std::vector<std::string> &names, fa_status expected = FA_ERROR_INVALID_ARGUMENT) {
@@ -64,14 +64,14 @@ TEST_P(Forward, EachFeatureAlone) {
 
 // [F43] [F44] [F90]
 TEST_P(Forward, FeaturesInPairs) {
-  size_t turn = 0;
+  size_t number = 0;
   for (size_t i = 0; i < features().size(); ++i) {
     for (size_t j = i + 1; j < features().size(); ++j) {
       const Feature &a = features()[i], &b = features()[j];
       if (std::string(a.group) == b.group) continue;
       SCOPED_TRACE(std::string(a.name) + " with " + b.name);
-      Case c = pair_bases()[turn % pair_bases().size()];
-      if (!samples_pair(turn++)) continue;
+      Case c = pair_bases()[number % pair_bases().size()];
+      if (!samples_pair(number++)) continue;
       a.add(&c);
       b.add(&c);
       if (const auto names = refused(c); !names.empty()) {
@@ -97,11 +97,11 @@ TEST_P(Forward, Lengths) {
   const std::vector<int64_t> keys = slow ? std::vector<int64_t>{0, 1, 16, 129}
                                          : std::vector<int64_t>{0, 1, 2, 3, 15, 16, 17, 64, 65, 127, 128, 129, 257};
   const fa_mask masks[] = {FA_MASK_NONE, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT};
-  size_t turn = 0;
+  size_t number = 0;
   for (const int64_t sq : queries) {
     for (const int64_t sk : keys) {
       Case c;
-      c.sq = sq, c.sk = sk, c.d = 20, c.mask = masks[turn++ % 3];
+      c.sq = sq, c.sk = sk, c.d = 20, c.mask = masks[number++ % 3];
       check(c);
     }
   }

@@ -31,8 +31,8 @@ class Invariant : public EngineTest {
   }
 };
 
-/// Writes queries [first, ...) and the keys of `from`, a plain batch of one, over sequence b of `to`.
-void place(const Instance &from, const Instance &to, int64_t b, int64_t first = 0) {
+/// Copies queries [first, ...) and the keys of `from`, a batch of one, over those of sequence b of `to`.
+void copy_sequence(const Instance &from, const Instance &to, int64_t b, int64_t first = 0) {
   const reference::Call call(to.desc, to.args);
   const reference::Sequence &s = call.sequences[size_t(b)];
   const auto copy_row = [](const Tensor &source, int64_t row, const Tensor &target, int64_t batch, int64_t at) {
@@ -121,7 +121,7 @@ TEST_P(Invariant, WhateverTheCallAround) {
       around.block_table.each(
           [&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { around.block_table.set(i, j, 0, 0, double(n)); });
     around.bind();
-    place(single, around, int64_t(b));
+    copy_sequence(single, around, int64_t(b));
     run(around);
     expect_same_bits(single, around, int64_t(b), kernel);
   }
@@ -138,7 +138,7 @@ TEST_P(Invariant, PrefillAndDecodeAgree) {
         c.seed = 7;
         c.sq = queries, c.sk = columns - rows + first + queries;
         const Instance part(c);
-        place(whole, part, 0, first);
+        copy_sequence(whole, part, 0, first);
         run(part);
         expect_same_bits(whole, part, 0, kernel, first);
       }
@@ -146,7 +146,7 @@ TEST_P(Invariant, PrefillAndDecodeAgree) {
   }
 }
 
-/// The same without a causal mask and over many keys, where an engine would like to split them.
+/// The same without a causal mask, over many keys, which an engine would otherwise split by the number of queries.
 TEST_P(Invariant, LongDecode) {
   Case c = alone(0);
   c.mask = FA_MASK_NONE, c.sq = 9, c.sk = 1100, c.softcap = 5, c.alibi = "h", c.sinks = "h";
@@ -157,14 +157,14 @@ TEST_P(Invariant, LongDecode) {
     few.sq = queries, few.offset = true, few.threads = 2;
     const Instance part(few);
     part.q_offset[0] = 1100 - 9 + 2;
-    place(whole, part, 0, 2);
+    copy_sequence(whole, part, 0, 2);
     run(part);
     expect_same_bits(whole, part, 0, kernel, 2);
   }
 }
 
-/// Three splits, folded in their order: of many rows, whose tiles have theirs one after another, and of few, whose
-/// splits are worked on by themselves.
+/// Three splits are combined in one order: where a worker computes all splits of a tile, as of many rows, and where
+/// each split is a separate work item, as of few.
 TEST_P(Invariant, SplitsOfManyRowsAndOfFew) {
   Case c = alone(0);
   c.sk = 2300;
@@ -175,7 +175,7 @@ TEST_P(Invariant, SplitsOfManyRowsAndOfFew) {
       Case few = c;
       few.sq = queries, few.sk = 2300 - rows + first + queries, few.threads = 2;
       const Instance part(few);
-      place(whole, part, 0, first);
+      copy_sequence(whole, part, 0, first);
       run(part);
       expect_same_bits(whole, part, 0, kernel, first);
     }

@@ -13,7 +13,7 @@ namespace {
 class NearZero : public EngineTest {
  protected:
   /// Only dot products of bf16 take such numbers for 0: elsewhere a bound has no room for it.
-  bool flushes() const { return is_of_bf16_alone(GetParam().arch); }
+  bool flushes() const { return supports_bf16_only(GetParam().arch); }
 };
 
 // [F25]

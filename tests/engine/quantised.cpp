@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <numeric>
 #include <string>
 
+#include "engine/counted.h"
 #include "engine/features.h"
 #include "engine/target.h"
 #include "reference/codes.h"
@@ -147,23 +146,23 @@ TEST_P(Quantised, KeysInTwoParts) {
     EXPECT_EQ(failure_of(c, kernel), "") << format.name;
   };
   const fa_dtype types[] = {FA_BF16, FA_F32, FA_F16, as_q};
-  size_t turn = 0;
+  size_t number = 0;
   for (const StoredAs &format : formats) {
-    divided(base(1, 1, 70, 4, 1, 64), format, 32, types[turn++ % 4]);
-    divided(base(2, 5, 37, 2, 2, 24), format, 7, types[turn++ % 4]);
-    divided(base(1, 40, 90, 2, 1, 32), format, 16, types[turn++ % 4]);
+    divided(base(1, 1, 70, 4, 1, 64), format, 32, types[number++ % 4]);
+    divided(base(2, 5, 37, 2, 2, 24), format, 7, types[number++ % 4]);
+    divided(base(1, 40, 90, 2, 1, 32), format, 16, types[number++ % 4]);
   }
   for (int layout = 0; layout < layout_count; ++layout) {
     Case c = base(2, layout % 3 + 1, 45, 4, 2, 32);
     c.k_layout = Layout(layout), c.v_layout = Layout((layout * 5 + 3) % layout_count);
-    divided(c, layout % 2 ? numbers : formats[0], 16, types[turn++ % 4]);
+    divided(c, layout % 2 ? numbers : formats[0], 16, types[number++ % 4]);
   }
   for (const Feature &feature : features()) {
-    if (slow && hash(turn) % 4 != 0 && ++turn) continue;
-    Case c = turn % 2 ? base(2, 9, 21, 2, 2, 16) : base(2, 1, 70, 4, 2, 32);
+    if (slow && hash(number) % 4 != 0 && ++number) continue;
+    Case c = number % 2 ? base(2, 9, 21, 2, 2, 16) : base(2, 1, 70, 4, 2, 32);
     feature.add(&c);
-    divided(c, turn % 3 ? formats[turn % formats.size()] : numbers, 16, types[turn % 4]);
-    turn++;
+    divided(c, number % 3 ? formats[number % formats.size()] : numbers, 16, types[number % 4]);
+    number++;
   }
   Case latent = base(1, 2, 60, 16, 1, 512);  // of DeepSeek-V3's cache: 656 bytes a token
   latent.dv = 512;
@@ -172,12 +171,12 @@ TEST_P(Quantised, KeysInTwoParts) {
 
 // [F44] [F245] [F248]
 TEST_P(Quantised, EachFormatWithEachFeature) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const StoredAs &format : formats)
     for (const Feature &feature : features()) {
       SCOPED_TRACE(std::string(format.name) + " with " + feature.name);
-      Case c = ++turn % 2 ? base(2, 9, 21, 2, 2, 16) : base(2, 1, 70, 4, 2, 32);
-      if (slow && hash(turn) % 4 != 0) continue;
+      Case c = ++number % 2 ? base(2, 9, 21, 2, 2, 16) : base(2, 1, 70, 4, 2, 32);
+      if (slow && hash(number) % 4 != 0) continue;
       feature.add(&c);
       check(c, format);
     }
@@ -191,15 +190,15 @@ TEST_P(Quantised, EachFormatWithPairsOfFeatures) {
   const auto has = [](const std::vector<std::string> &groups, const Feature &feature) {
     return std::find(groups.begin(), groups.end(), feature.group) != groups.end();
   };
-  size_t turn = 0;
+  size_t number = 0;
   for (const Feature &a : features())
     for (const Feature &b : features()) {
       if (!has(rows, a) || !has(keys, b)) continue;
-      Case c = turn % 3 ? base(2, 1, 90, 4, 2, 32) : base(2, 7, 40, 2, 2, 16);
-      c.special = turn % 2 == 0;
+      Case c = number % 3 ? base(2, 1, 90, 4, 2, 32) : base(2, 7, 40, 2, 2, 16);
+      c.special = number % 2 == 0;
       a.add(&c);
       b.add(&c);
-      if (refused(c).empty()) check(c, formats[turn++ % formats.size()]);
+      if (refused(c).empty()) check(c, formats[number++ % formats.size()]);
     }
 }
 
@@ -316,23 +315,16 @@ class CountedQuantised : public EngineTest {};
 
 /// Decode reads the codes and the scales of its keys once, and hardly anything else.
 TEST_P(CountedQuantised, BytesOfDecode) {
-  const char *const file = std::getenv("FA_EMU_JSON");
-  if (!file) GTEST_SKIP() << "FA_EMU_JSON names no file in which an emulator counts";
+  if (!LaunchCounts::available()) GTEST_SKIP() << LaunchCounts::unavailable_reason;
   for (const fa_dtype dtype : {FA_I8, FA_E4M3, FA_I4}) {
     for (const int64_t page : {0, 16}) {
       Case c = typed(Case{});
       c.sq = 1, c.sk = 2048, c.splits = 1, c.hq = 8, c.hkv = 2, c.d = 128, c.kv = dtype, c.page = page;
       c.kscale = c.vscale = "f32:bsh:1";
       const Instance instance(c);
-      const std::streamoff begin = std::max<std::streamoff>(std::ifstream(file, std::ios::ate).tellg(), 0);
+      const LaunchCounts launches;
       ASSERT_EQ(forward(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
-      std::ifstream lines(file);
-      lines.seekg(begin);
-      double bytes = 0;
-      const std::string name = "\"global_bytes_read\":";
-      for (std::string line; std::getline(lines, line);)
-        if (const size_t at = line.find(name); at != std::string::npos)
-          bytes += std::atof(line.c_str() + at + name.size());
+      const double bytes = launches.sum("global_bytes_read");
       const double table = page == 0 ? 0 : 4;  // that a key looks its page up in
       const double cache = 2048 * 2 * (2 * (double(row_bytes(dtype, 128)) + 4) + table);
       EXPECT_GT(bytes, cache) << repeat_line(c, kernel);

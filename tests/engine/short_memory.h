@@ -1,4 +1,4 @@
-// A call whose allocations fail, each in its turn.
+// Calls in which one allocation after another fails.
 #pragma once
 
 #include <fa.h>
@@ -8,8 +8,8 @@
 
 namespace test {
 
-/// Makes each allocation of call() fail, alone and together with all after it, each time after clear(). check(done)
-/// looks at the outcome: done where the call got by without, with fewer threads, say. True when some call failed.
+/// Makes each allocation of call() fail, alone and together with all later ones, each time after clear(). check(done)
+/// checks the outcome; done: the call has succeeded nevertheless, such as on fewer threads. True when some call failed.
 template <class Clear, class Call, class Check>
 bool fails_where_memory_is_short(Clear clear, Call call, Check check) {
   bool any = false, failed = true;

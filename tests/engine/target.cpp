@@ -18,7 +18,7 @@ std::vector<std::string> archs() {
   };
 }
 
-bool is_of_bf16_alone(const std::string &arch) {
+bool supports_bf16_only(const std::string &arch) {
   return arch.ends_with("_bf16");
 }
 
@@ -26,7 +26,7 @@ std::vector<Target> targets(const std::vector<std::string> &types) {
   std::vector<Target> all;
   for (const std::string &arch : archs())
     for (const std::string &type : types)
-      if (!is_of_bf16_alone(arch) || type == "bf16") all.push_back({type, arch});
+      if (!supports_bf16_only(arch) || type == "bf16") all.push_back({type, arch});
   return all;
 }
 

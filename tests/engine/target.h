@@ -17,8 +17,8 @@ using namespace reference;
 /// The ISAs of this architecture, available or not.
 std::vector<std::string> archs();
 
-/// Whether an ISA multiplies bf16 alone: it has no kernel for other types.
-bool is_of_bf16_alone(const std::string &arch);
+/// Whether an ISA has kernels for bf16 alone.
+bool supports_bf16_only(const std::string &arch);
 
 /// The GPU architectures that kernels are compiled for.
 std::vector<std::string> gpu_archs();
@@ -38,9 +38,8 @@ std::vector<Target> all_targets(const std::vector<std::string> &types);
 
 inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
 
-/// Whether the shard of the target of that index has the case of that number, of `shards` shards. GoogleTest's own
-/// shards consist of tests; these consist of cases within a test, whose seeds and mixed types follow from their
-/// numbers.
+/// Whether a case belongs to the shard that target number `target` runs, one of `shards`. Shards of GoogleTest consist
+/// of tests; these consist of cases within a test, whose seeds and mixed types follow from their numbers.
 constexpr bool shard_has(uint64_t target, uint64_t number, uint64_t shards) {
   return (number + target) % shards == 0;
 }
