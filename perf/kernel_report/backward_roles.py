@@ -17,7 +17,7 @@ from .roles import DEPTH, PRODUCT, Role, around, body, unit_cycles
 from .sass import Function, Instruction
 
 WGMMA, TCGEN05 = "backward_wgmma", "backward_tcgen05"
-FAMILIES = {WGMMA: ("90a", (64, 128)), TCGEN05: ("100a", (64, 128))}  # dimensions: of their images
+FAMILIES = {WGMMA: ("90a", (64, 96, 128)), TCGEN05: ("100a", (64, 128))}  # dimensions: of their images
 CONSUMERS, ROWS = 2, 64  # warpgroups of backward_wgmma, and the keys of each
 LANES = 128  # of a warpgroup
 HOPPER = 4096  # operations a clock of an SM, dense, f16 or bf16

@@ -295,11 +295,17 @@ TEST_P(CheckedGradients, GradientsInTurnsDim256) {
 TEST_P(CheckedGradients, GradientsSoftcapDim64) {
   run_modified(64, 3, "");
 }
+TEST_P(CheckedGradients, GradientsSoftcapDim96) {
+  run_modified(96, 3, "");
+}
 TEST_P(CheckedGradients, GradientsSoftcapDim128) {
   run_modified(128, 3, "");
 }
 TEST_P(CheckedGradients, GradientsAlibiDim64) {
   run_modified(64, 0, "h");
+}
+TEST_P(CheckedGradients, GradientsAlibiDim96) {
+  run_modified(96, 0, "h");
 }
 TEST_P(CheckedGradients, GradientsAlibiDim128) {
   run_modified(128, 0, "h");

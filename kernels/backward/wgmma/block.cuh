@@ -50,9 +50,12 @@ struct Block {
   using Sums = AccumulatorTile<1, dim / 8>;
   using Rows = typename Sums::Rows;
 
-  /// A warpgroup's part of a tile of dQ: 64 queries by 64 columns.
+  /// A warpgroup's part of a tile of dQ, 64 queries by 64 columns: other queries or columns than the other warpgroup's,
+  /// or some of the same columns, of which either hands over half.
   using DqPart = AccumulatorTile<1, 8>;  // chunks of its warps (collective/dq_chunk.cuh)
-  static_assert(columns * dim == 64 * 64 * consumers);
+  static constexpr int dq_queries = columns - 64, dq_columns = dim - 64;  // from one part to the other
+  static constexpr int dq_twice = dim > 64 ? 64 - dq_columns : 0;         // columns that both have
+  static_assert((dq_queries == 64 && dq_columns == 0) || (dq_queries == 0 && dq_columns % OwnTile::panel_columns == 0));
   static constexpr int dq_bytes = columns * dim * 4;
 
   /// Which of the block's keys a lane's row r is.

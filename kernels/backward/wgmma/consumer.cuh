@@ -116,12 +116,15 @@ class Consumer : private StepScores<B> {
   /// Begins dQ = dS K of the step before.
   __device__ __forceinline__ void multiply_ds(DqPart &dq) const {
     const auto ds = ds_ + (n_ + 1) % 2;
-    if constexpr (B::dim == 64) {
+    if constexpr (B::dq_queries > 0) {
       backward_wgmma::multiply_ds<B>(dq, ds.from(0, group_), keys_);
     } else {
-      backward_wgmma::multiply_ds<B>(dq, ds, keys_.from(0, group_));
+      backward_wgmma::multiply_ds<B>(dq, ds, keys_.from(0, group_ * (B::dq_columns / B::OwnTile::panel_columns)));
     }
   }
+
+  /// Of a warp's part of dQ.
+  __device__ int first_query() const { return B::dq_queries * group_ + thread() / 32 * 16; }
 
   /// Hands this warpgroup's part of dQ of the step before to the warp that adds it.
   __device__ __forceinline__ void hand_over(const DqPart &dq) {
@@ -129,10 +132,11 @@ class Consumer : private StepScores<B> {
     n_ &= ~no_dq;
   }
   __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
-    const int first_row = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
-    const int first_column = B::dim == 64 ? 0 : 64 * group_;
     mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
-    store_dq_chunk(shared_.dq() + (first_row * B::dim + first_column * block_rows) * 4, dq);
+    constexpr int half = B::dq_twice / 2 / block_columns;
+    store_dq_chunk(shared_.dq() + (first_query() * B::dim + B::dq_columns * group_ * block_rows) * 4, dq, [&](int j) {
+      return (j >= half || group_ == 0) && (j < DqPart::column_blocks - half || group_ > 0);
+    });
     fence_proxy_async();
     __syncwarp();
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.dq_full));
@@ -309,8 +313,7 @@ class Consumer : private StepScores<B> {
   __device__ __forceinline__ void add_carefully() {
     sync_consumers();
     DqPart dq;
-    const int query = (B::dim == 64 ? 64 * group_ : 0) + thread() / 32 * 16;
-    multiply_finite<B>(dq, shared_.ds(n_ % 2), query, shared_.own(0), (B::dim == 64 ? 0 : 64 * group_) / 8);
+    multiply_finite<B>(dq, shared_.ds(n_ % 2), first_query(), shared_.own(0), B::dq_columns / 8 * group_);
     hand_over(dq, n_);
     n_ |= no_dq;
   }

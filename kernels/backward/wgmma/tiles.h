@@ -38,7 +38,8 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .stages = s.stages,
           .box_queries = s.columns,
           .box_keys = keys,
-          .box_out = s.columns};
+          .box_out = s.columns,
+          .box_columns = dim % 64 == 0 ? 64 : 32};
 }
 
 /// Scores of a step of 128 queries, under a softcap, do not fit into registers.
