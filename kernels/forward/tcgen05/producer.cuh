@@ -21,13 +21,12 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
       uint32_t index = blockIdx.x;
 #pragma unroll 1
       for (int32_t number = 0; index != no_index; number++) {
-        const bool asks = !repeats && number < max_work_tiles;
-        if (asks) ask();
         const uint32_t tile = quotient(index, p_.by_num_splits);
         const WorkTile w = get_work_tile(p_, p_.schedule.tile_rows, tile, index - tile * p_.schedule.num_splits);
         if (w.rows > 0 && (!repeats || state_.fixup_bitmap.has(p_, number)))
           this->send(repeats ? WorkPass::detect : WorkPass::main, number, w);
-        index = asks ? answer(number) : number < max_work_tiles ? state_.work_indices[number] : no_index;
+        const bool asks = !repeats && number < max_work_tiles;
+        index = asks ? take_over(number) : number < max_work_tiles ? state_.work_indices[number] : no_index;
       }
       if (repeats) break;
       this->signal(WorkPass::drain);
@@ -41,12 +40,12 @@ class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, true> {
   static constexpr uint32_t no_index = ~0u;
 
   /// Asks for the index of another work tile, whose block has not begun, so that all end together. Those are looked up
-  /// when they are processed again. A block that has no room to remember more leaves the rest to others.
-  __device__ void ask() const {
+  /// when they are processed again. A block that has no room to remember more leaves the rest to others. The copies of
+  /// the work tile before it have begun, and take longer than the answer. A request at its start would keep the next
+  /// one from blocks that are free first.
+  __device__ uint32_t take_over(int32_t number) {
     if (this->is_leader()) clusterlaunchcontrol_try_cancel(&state_.response, &state_.answered);
     __syncwarp();
-  }
-  __device__ uint32_t answer(int32_t number) {
     answers_.wait(state_.answered, 0);
     const uint32_t index = clusterlaunchcontrol_query_cancel(&state_.response, no_index);
     if (this->is_leader()) state_.work_indices[number] = index;
