@@ -148,25 +148,38 @@ KernelLaunch combine_of(const ForwardCall &call, const Image &image, int tile_ro
 /// many multiply-adds.
 constexpr int64_t least_work_for_tickets = int64_t{1} << 25;
 
+/// Those of the longest work tile.
+Count multiply_adds(const ForwardCall &call, const TileConfig &tile) {
+  const Attention &a = *call.attention;
+  return Count(call.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows;
+}
+
 /// Whether some work tile is as long as that. Never becomes false when a bound rises.
 bool has_long_work(const ForwardCall &call, const TileConfig &tile) {
-  const Attention &a = *call.attention;
-  return Count(call.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows >= Count(least_work_for_tickets);
+  return multiply_adds(call, tile) >= Count(least_work_for_tickets);
 }
+
+/// Work tiles of one length end together by a stride, too, but not where another kernel occupies multiprocessors, or
+/// one is slow: some blocks would begin when others end. Where each has this many multiply-adds on the average,
+/// clearing the counter costs less than a hundredth of that.
+constexpr int64_t least_even_work_for_tickets = int64_t{1} << 30;
 
 /// Whether an image's blocks can take work tiles by tickets: whichever is next when a block is free.
 bool has_tickets(const Image &image) {
   return image.family == &kernels::wgmma::family;
 }
 
-/// Whether they do in a call: where its work tiles differ in length, and a stride would hand them out unevenly.
+/// Whether they do in a call: where its work tiles differ in length, and a stride would hand them out unevenly; or
+/// where the call is long, and its multiprocessors may differ.
 bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Device &device) {
   const KernelLaunch &kernel = plan.kernel();
   const LaunchLoop &loop = plan.loop[0];
   const bool uneven = plan.params.has_key_bounds != 0 || plan.params.is_varlen != 0;
-  if (!has_tickets(*kernel.image) || !uneven || !has_long_work(call, kernel.tile)) return false;
-  if (loop.schedule.num_splits > 1 || loop.rounds() > 1) return false;
+  if (!has_tickets(*kernel.image) || !has_long_work(call, kernel.tile)) return false;
+  if (plan.splits() > 1 || loop.rounds() > 1) return false;  // a call does without tickets, not without partial results
   const int64_t grid = grid_of(kernel.tile, loop.tiles, device, call.cu_seqlens_q != nullptr);
+  if (!uneven && multiply_adds(call, kernel.tile) * loop.tiles < Count(least_even_work_for_tickets) * grid)
+    return false;
   return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::max_work_tiles;
 }
 
@@ -223,12 +236,16 @@ void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
   if (unsplit < tiles)
     add_splits(call, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
-  if (!takes_tickets(call, *plan, device)) return;
-  plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
-  kernel.dependent = false;  // it follows upon the clearing of its tickets
+  add_tickets(call, device, plan);
 }
 
 }  // namespace
+
+void add_tickets(const ForwardCall &call, const Device &device, ForwardPlan *plan) {
+  if (!takes_tickets(call, *plan, device)) return;
+  plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
+  plan->loop[0].kernels[0].dependent = false;  // it follows upon the clearing of its tickets
+}
 
 ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device) {
   ForwardPlan plan;

@@ -119,7 +119,8 @@ TEST(ForwardPlan, FewRowsHaveATileOfTheirOwn) {
   EXPECT_EQ(entry_of("simt", 1, 1, 8, false), Entry::split);
 }
 
-/// Where work tiles differ in length, and the longest is long. The family takes tensor maps, which the driver makes.
+/// Where work tiles differ in length, and the longest is long, or the call is. The family takes tensor maps, which the
+/// driver makes.
 TEST(ForwardPlan, TicketsComeWithTensorMaps) {
   const KernelSet kernels = image_of("wgmma", 64);
   if (kernels.images[0] == nullptr) GTEST_SKIP() << "this build has no wgmma";
@@ -139,6 +140,12 @@ TEST(ForwardPlan, TicketsComeWithTensorMaps) {
   const bool maps = machine().driver.cuTensorMapEncodeTiled != nullptr;  // cuda_plan.maps
   EXPECT_EQ(takes(causal(8, 2048, 2048)), maps);
   EXPECT_FALSE(takes(Shaped(8, 2048, 2048, 16, 16, 64)));
+  EXPECT_EQ(takes(Shaped(11, 1536, 4096, 16, 16, 64)), maps);  // even, of 2^30 multiply-adds a multiprocessor
+  EXPECT_FALSE(takes(Shaped(11, 1536, 4095, 16, 16, 64)));
+  Shaped remainder(1, 512, 65536, 71, 71, 64);  // two waves that are not split, and 20 tiles that are
+  remainder.problem.batch_k = 1;
+  EXPECT_FALSE(takes(remainder));
+  EXPECT_EQ(plan_of(remainder.get(), kernels, device).loop_count, maps ? 2 : 0);
   EXPECT_FALSE(takes(causal(8, 1024, 1024)));        // short work tiles
   EXPECT_FALSE(takes(causal(8, 128, 8192)));         // a work tile a block, at most
   EXPECT_FALSE(takes(causal(1 << 12, 2048, 2048)));  // more than all blocks can keep
