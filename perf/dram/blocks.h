@@ -15,7 +15,15 @@ struct Block {
   kernels::WorkTile work;
   kernels::Interval keys;  // that any of its rows attends, within its split
   int64_t scores;          // of these rows with these keys
+
+  /// Of the loop over keys.
+  int32_t iterations(const kernels::TileConfig &tile) const {
+    return keys.empty() ? 0 : (keys.high - 1) / tile.keys + 1 - keys.low / tile.keys;
+  }
 };
+
+/// The time of a block outside its loop over keys, in iterations of the loop.
+constexpr double iterations_outside = 2;
 
 /// Those of one launch, in the order in which a device starts them; grids are not persistent.
 std::vector<Block> blocks_of(const kernels::Params &params, const kernels::TileConfig &tile, int64_t tiles);

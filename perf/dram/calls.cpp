@@ -5,6 +5,7 @@
 
 #include "forward/combine/tiles.h"
 #include "forward/mma/tiles.h"
+#include "forward/tcgen05/tiles.h"
 #include "forward/wgmma/tiles.h"
 
 namespace fa::dram {
@@ -21,14 +22,20 @@ int image_dim(int64_t dim) {
   return *std::find_if(std::begin(image_dims), std::end(image_dims), [&](int of_image) { return of_image >= dim; });
 }
 
-/// kernels/forward/wgmma without maps of tensors, which a driver encodes: nothing is read here.
-constexpr kernels::TileConfig unmapped(const kernels::Arch &arch, int dim, kernels::Entry entry) {
-  kernels::TileConfig tile = kernels::wgmma::family.tile(arch, dim, entry);
+/// A family without maps of tensors, which a driver encodes: nothing is read here.
+template <const kernels::Family &family>
+constexpr kernels::TileConfig tile_without_maps(const kernels::Arch &arch, int dim, kernels::Entry entry) {
+  kernels::TileConfig tile = family.tile(arch, dim, entry);
   tile.box_keys = 0;
   return tile;
 }
-constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.compute_dtype, kernels::wgmma::unsupported_reason,
-                                   kernels::wgmma::unsupported_call_reason, false};
+template <const kernels::Family &family>
+constexpr kernels::Family unmapped = {tile_without_maps<family>, family.compute_dtype, family.unsupported_reason,
+                                      family.unsupported_call_reason, false};
+
+bool has_tensor_memory(const Gpu &gpu) {
+  return gpu.sm == 100;
+}
 
 /// Rows of heads, at separate addresses: nothing is read.
 View rows_of(int tensor, int64_t rows, int64_t heads, int64_t dim) {
@@ -79,7 +86,11 @@ std::string Call::text() const {
 }
 
 Planned::Planned(const Call &c)
-    : images_{{"", &arch_of(c.gpu.sm), "wgmma", &wgmma, kernels::f16, image_dim(c.dim), nullptr},
+    : images_{has_tensor_memory(c.gpu)
+                  ? cuda::Image{"", &arch_of(c.gpu.sm), "tcgen05", &unmapped<kernels::tcgen05::family>, kernels::f16,
+                                image_dim(c.dim), nullptr}
+                  : cuda::Image{"", &arch_of(c.gpu.sm), "wgmma", &unmapped<kernels::wgmma::family>, kernels::f16,
+                                image_dim(c.dim), nullptr},
               {"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr},
               {"", &arch_of(c.gpu.sm), "combine", &kernels::combine::family, kernels::f32, 576, nullptr}} {
   attention_.q_dtype = attention_.kv_dtype = attention_.out_dtype = FA_F16;
@@ -107,7 +118,16 @@ Planned::Planned(const Call &c)
   const cuda::KernelSet kernels = c.warpgroups ? cuda::KernelSet{{&images_[0], &images_[1]}, 2, &images_[2]}
                                                : cuda::KernelSet{{&images_[1]}, 1, &images_[2]};
   plan = cuda::plan_of(p, kernels, c.gpu.device());
+  if (plan.kernel().image == &images_[0]) set_hand_out(c);
   plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{5} << 44), &plan.params);
+}
+
+/// As the family has it, which planned without its maps.
+void Planned::set_hand_out(const Call &c) {
+  const bool takes_over = has_tensor_memory(c.gpu);
+  images_[0].family = takes_over ? &kernels::tcgen05::family : &kernels::wgmma::family;
+  for (cuda::LaunchLoop &loop : plan.loop) loop.kernels[0].takes_over = takes_over;
+  cuda::add_tickets(problem_, c.gpu.device(), &plan);
 }
 
 /// Each sequence's pages are consecutive.

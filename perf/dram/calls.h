@@ -32,7 +32,8 @@ constexpr Gpu a100 = {"A100", 80, 108, 164 * kib, 2048, 40 * mib, 2, 1555, 312, 
 constexpr Gpu h100 = {"H100", 90, 132, 228 * kib, 2048, 50 * mib, 2, 3352, 989, 1.83};
 constexpr Gpu h200 = {"H200", 90, 132, 228 * kib, 2048, 50 * mib, 2, 4800, 989, 1.83};
 constexpr Gpu rtx_pro_6000 = {"RTX PRO 6000", 120, 188, 100 * kib, 1536, 128 * mib, 1, 1792, 500, 2.6};
-constexpr Gpu gpus[] = {t4, a10, l4, rtx4090, a100, h100, h200, rtx_pro_6000};
+constexpr Gpu b200 = {"B200", 100, 148, 228 * kib, 2048, 126 * mib, 2, 8000, 2250, 1.965};
+constexpr Gpu gpus[] = {t4, a10, l4, rtx4090, a100, h100, h200, rtx_pro_6000, b200};
 
 /// f16, contiguous in (batch, row, head, dimension) order.
 struct Call {
@@ -45,7 +46,7 @@ struct Call {
   float softcap = 0;                  // 0: none
   bool alibi = false, bias = false;   // the bias is one for all sequences and heads
   int64_t dim_v = 0;                  // of values; 0: dim
-  bool warpgroups = false;            // kernels/forward/wgmma first, which an SM 90 has
+  bool warpgroups = false;  // first kernels/forward/wgmma, which an SM 90 has, or tcgen05, which an SM 100 has
 
   std::string text() const;
 };
@@ -62,12 +63,13 @@ class Planned {
  private:
   Attention attention_;
   ForwardCall problem_;
+  void set_hand_out(const Call &call);
   void set_pages(const Call &call);
   void set_features(const Call &call);
 
   std::vector<int32_t> cumulative_, pages_;
   float slope_ = 0.5f;
-  cuda::Image images_[3];  // wgmma, mma, combine
+  cuda::Image images_[3];  // wgmma or tcgen05, mma, combine
 };
 
 }  // namespace fa::dram

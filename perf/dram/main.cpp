@@ -1,10 +1,13 @@
 // fa_dram: bytes that calls read from a device's memory, as a table: with all heads one after another, and by their
-// plans' order. fa_dram --lines: those of the calls that the standard input has, a line each (lines.h).
+// plans' order. fa_dram --lines: those of the calls that the standard input has, a line each (lines.h). fa_dram
+// --hand-out: how evenly calls are handed out, as a table.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
+#include <utility>
 
+#include "perf/dram/hand_out.h"
 #include "perf/dram/lines.h"
 #include "perf/dram/model.h"
 
@@ -51,6 +54,38 @@ void print_table() {
   for (const Call &call : calls) print(call);
 }
 
+const char *name_of(HandOut::Way way) {
+  return way == HandOut::grid ? "grid" : way == HandOut::stride ? "stride" : "tickets";
+}
+
+void print_hand_out(const Gpu &gpu, bool warpgroups, Call call) {
+  constexpr int64_t parts_taken = 8;  // of the multiprocessors one
+  call.gpu = gpu, call.warpgroups = warpgroups;
+  const Planned planned(call);
+  const std::vector<double> lengths = lengths_of(planned.plan);
+  const HandOut hand_out = HandOut::of(planned.plan);
+  const auto unevenness = [&](int64_t taken, int64_t slow) {
+    return end_of(lengths, hand_out, {gpu.sms, taken, slow}).unevenness();
+  };
+  std::printf("| %s | %s | %s | %s | %.1f | %.3f | %.3f | %.3f |\n", gpu.name, planned.plan.kernel().image->family_name,
+              call.text().c_str(), name_of(hand_out.way), static_cast<double>(lengths.size()) / gpu.sms,
+              unevenness(0, 0), unevenness(gpu.sms / parts_taken, 0), unevenness(0, 1));
+}
+
+void print_hand_outs() {
+  const Call calls[] = {
+      {{}, 8, 2048, 2048, 16, 16, 128},       {{}, 4, 4096, 4096, 16, 16, 128},
+      {{}, 2, 8192, 8192, 64, 8, 128},        {{}, 8, 2048, 2048, 16, 16, 128, true},
+      {{}, 2, 2048, 2048, 64, 8, 128, true},  {{}, 2, 8192, 8192, 64, 8, 128, true},
+      {{}, 1, 8192, 8192, 32, 8, 128, true},  {{}, 1, 16384, 16384, 16, 16, 128, true},
+      {{}, 1, 2048, 16384, 32, 8, 128, true}, {{}, 1, 1024, 62208, 9, 9, 128},
+  };
+  std::puts("| GPU | family | call | hand-out | tiles each | alike (simulated) | an eighth taken | one slow |");
+  std::puts("| --- | --- | --- | --- | --- | --- | --- | --- |");
+  for (const auto &[gpu, warpgroups] : {std::pair(h200, true), std::pair(b200, true), std::pair(a100, false)})
+    for (const Call &call : calls) print_hand_out(gpu, warpgroups, call);
+}
+
 /// Of a line's call: family and entry point, rows and keys of its tile, tiles, blocks that work at once, splits, bytes
 /// read and written.
 void print_line(const std::string &line) {
@@ -72,8 +107,12 @@ int main(int count, char **words) {
     print_table();
     return 0;
   }
+  if (count == 2 && std::strcmp(words[1], "--hand-out") == 0) {
+    print_hand_outs();
+    return 0;
+  }
   if (count != 2 || std::strcmp(words[1], "--lines") != 0) {
-    std::fprintf(stderr, "fa_dram: got %s, expected nothing or --lines\n", words[1]);
+    std::fprintf(stderr, "fa_dram: got %s, expected nothing, --lines or --hand-out\n", words[1]);
     return 2;
   }
   try {

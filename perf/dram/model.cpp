@@ -14,9 +14,6 @@ using kernels::Params;
 using kernels::TileConfig;
 using kernels::WorkTile;
 
-/// The time of a block outside its loop over keys, in iterations of the loop.
-constexpr double iterations_outside = 2;
-
 /// The blocks of a launch that run at once. Their iterations, each over a tile of keys and one of values, take about
 /// the same time.
 class Device {
@@ -58,8 +55,7 @@ class Device {
     const Block &block = blocks[number];
     const double spread = static_cast<double>(reference::hash(number) % 1024) / 1024;
     const double iteration = 1 + drift_ * spread;
-    int32_t iterations = 0;
-    if (!block.keys.empty()) iterations = (block.keys.high - 1) / tile_.keys + 1 - block.keys.low / tile_.keys;
+    const int32_t iterations = block.iterations(tile_);
     if (block.work.rows > 0) read_queries(block.work);
     at_work_.push({&block, number, iterations, now_, now_ + (block.work.rows > 0 ? iterations_outside * iteration : 0),
                    iteration});

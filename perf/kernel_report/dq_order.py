@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 import tempfile
+from functools import partial
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 
@@ -20,18 +21,26 @@ def grid(steps: list[int], columns: int, group: int) -> list[tuple[int, int]]:
     return [(column, of) for each in groups for of in steps for column in each]
 
 
-def end(blocks: list[tuple[int, int]], slots: int, waits: bool) -> int:
-    """When the last block ends, in steps; slots: blocks that are at work at once."""
-    free = [0] * slots
+def end(blocks: list[tuple[int, int]], slots: int, waits: bool, slow: int = 0) -> int:
+    """When the last block ends, in steps; slots: blocks that are at work at once, of which the first ones may be slow: half as
+    fast."""
+    free = [(0, slot) for slot in range(slots)]
     passed: dict[int, list[int]] = {}  # by column: when each step of the last block has added
     for column, steps in blocks:
         added = passed.get(column, []) if waits else []
         # A step adds the sums that the one before it computed, and so begins when the block before has added to those rows.
         of_steps = chain(added[:steps], repeat(0, steps - len(added)))
-        begins = list(accumulate(of_steps, lambda begun, added_at: max(begun + 1, added_at), initial=heapq.heappop(free)))
-        heapq.heappush(free, begins[steps])
+        first, slot = heapq.heappop(free)
+        takes = 2 if slot < slow else 1
+        begins = list(accumulate(of_steps, partial(next_begin, takes), initial=first))
+        heapq.heappush(free, (begins[steps], slot))
         passed[column] = [begins[min(i + PASSED_ON, steps)] for i in range(steps)] + added[steps:]
-    return max(free)
+    return max(time for time, _ in free)
+
+
+def next_begin(takes: int, begun: int, added_at: int) -> int:
+    """When the step after one that began at `begun` begins; added_at: when the rows of its sums are free."""
+    return max(begun + takes, added_at)
 
 
 def group_of(gpu: Gpu, slots: int, keys: int, call: tuple[int, int, int, int, int, bool], compiler: str) -> int:

@@ -266,53 +266,6 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
   }
 }
 
-/// A causal call of f16 on an H200, in tiles of 128 x 128; its work tiles in the order of the call, each as long as its
-/// tiles of keys and one more.
-struct CausalWorks {
-  std::vector<int64_t> lengths;
-
-  CausalWorks(int64_t batch, int64_t heads, int64_t heads_kv, int64_t rows, int64_t dim) {
-    Attention attention;
-    attention.kv_dtype = FA_F16, attention.mask = FA_MASK_CAUSAL;
-    attention.head_dim = attention.head_dim_v = dim;
-    ForwardCall call;
-    call.attention = &attention, call.batch = batch, call.heads_q = heads, call.heads_kv = heads_kv;
-    call.rows_q = call.rows_k = call.max_seqlen_q = call.max_seqlen_k = rows;
-    Device device = {};
-    device.l2_bytes = 50 << 20;
-    Params p = {};
-    p.batch = int32_t(batch);
-    TileSchedulerParams &s = p.schedule;
-    s.heads_per_tile = s.num_splits = 1, s.head_groups = int32_t(heads), s.tiles = int32_t(rows / 128);
-    set_order(call, device, {}, blocks, &s);
-    for (int64_t i = 0; i < batch * heads * s.tiles; i++) lengths.push_back(kernels::tile_coord(p, i).tile + 2);
-  }
-
-  /// How much longer than the mean the longest of the blocks works; by tickets the one that is free first takes the
-  /// next work tile.
-  double unevenness(bool tickets) const {
-    std::vector<int64_t> ends(blocks);
-    for (size_t i = 0; i < lengths.size(); i++)
-      *(tickets ? std::ranges::min_element(ends) : ends.begin() + ptrdiff_t(i % blocks)) += lengths[i];
-    const auto all = double(std::accumulate(ends.begin(), ends.end(), int64_t{0}));
-    return double(*std::ranges::max_element(ends)) * double(blocks) / all;
-  }
-
-  static constexpr size_t blocks = 132;
-};
-
-/// A stride gives the first block the longest work tile of every round.
-TEST(Schedule, TicketsEndTogether) {
-  for (const CausalWorks &call :
-       {CausalWorks(2, 64, 8, 2048, 128), CausalWorks(2, 64, 8, 4096, 128), CausalWorks(2, 64, 8, 8192, 128),
-        CausalWorks(2, 64, 8, 8192, 64), CausalWorks(8, 16, 16, 2048, 128), CausalWorks(4, 16, 16, 4096, 128),
-        CausalWorks(1, 32, 8, 8192, 128), CausalWorks(1, 16, 16, 16384, 128)}) {
-    EXPECT_LE(call.unevenness(true), 1.02);
-    EXPECT_GE(call.unevenness(false), call.unevenness(true) + 0.01);
-  }
-  EXPECT_GE(CausalWorks(8, 16, 16, 2048, 128).unevenness(false), 1.08);  // 1.09 on an H200
-}
-
 /// The parameters of a plan's order.
 struct Ordered {
   Attention attention;

@@ -170,6 +170,13 @@ class Calls(unittest.TestCase):
         self.assertEqual(dq_order.end(dq_order.grid([10, 10], 2, 2), 4, True), 11)  # columns do not wait for each other
         self.assertEqual(dq_order.end(blocks, 1, True), 30)
 
+    def test_slow_multiprocessors(self) -> None:
+        """In any order a slow one's blocks are late alone; in a fixed order so are those behind them in their column."""
+        column, columns = dq_order.grid([10] * 7, 1, 1), dq_order.grid([10], 7, 7)
+        self.assertEqual([dq_order.end(column, 4, waits, 1) for waits in (False, True)], [20, 42])
+        self.assertEqual([dq_order.end(columns, 4, waits, 1) for waits in (False, True)], [20, 20])
+        self.assertEqual(dq_order.end(column, 4, True), 22)
+
     def test_grid(self) -> None:
         """The last group is the rest."""
         self.assertEqual(dq_order.grid([2, 1], 3, 2), [(0, 2), (1, 2), (0, 1), (1, 1), (2, 2), (2, 1)])
