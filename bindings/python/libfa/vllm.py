@@ -1,8 +1,12 @@
-"""vLLM's function that writes to a cache, with its name, arguments and shapes, on arrays of any library: replace
+"""libfa in vLLM on the CPU: `VLLM_PLUGINS=libfa vllm serve ...`, or register() in a program before it makes the engine; vllm_attention.py
+has the backend.
+
+And vLLM's function that writes to a cache, with its name, arguments and shapes, on arrays of any library: replace
 
 from vllm._custom_ops import reshape_and_cache_flash          by          from libfa.vllm import reshape_and_cache_flash
 """
 
+import os
 from typing import Any
 
 from .append import append
@@ -11,6 +15,20 @@ from .options import Array, CodesName
 
 _TYPES: dict[str, CodesName | None] = dict.fromkeys(("auto", "bfloat16", "float16", "half", "float", "float32"))
 _TYPES |= {"fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "int8": "int8"}
+
+
+def register() -> None:
+    """Puts libfa in the place of vLLM's backends CPU_ATTN, which vLLM takes on every CPU, and CUSTOM."""
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+
+    for name in (AttentionBackendEnum.CPU_ATTN, AttentionBackendEnum.CUSTOM):
+        register_backend(name, "libfa.vllm_attention.Backend")
+
+
+def plugin() -> None:
+    """vLLM's entry point, which each of its processes calls: register(), where VLLM_PLUGINS names libfa."""
+    if "libfa" in os.environ.get("VLLM_PLUGINS", "").split(","):
+        register()
 
 
 def reshape_and_cache_flash(
