@@ -10,9 +10,9 @@ PAGE = "reference/python.md"
 MODULES = {  # in the order of the page; those of a package are where its __init__ imports them from
     "libfa": ("attention", "append", "backward", "merge", "op", "errors"),
     "libfa.torch": ("torch",),
-    "libfa.distributed": ("distributed/calls", "distributed/decode", "distributed/shards", "distributed/traffic", "dealt_bytes", "distributed/wire"),
+    "libfa.distributed": ("distributed/calls", "distributed/decode", "distributed/shards", "distributed/traffic", "dealt_bytes", "distributed/wire", "dealt_rows"),
     "libfa.jax": ("jax",),
-    "libfa.jax_distributed": ("jax_distributed",),
+    "libfa.jax_distributed": ("jax_distributed", "jax_decode"),
     "libfa.flash_attn": ("flash_attn",),
     "libfa.flash_attn_cute": ("flash_attn_cute",),
     "libfa.bert_padding": ("bert_padding",),
