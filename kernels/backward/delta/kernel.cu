@@ -158,8 +158,8 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
     fa_backward_dsinks(const __grid_constant__ fa::kernels::BackwardParams p) {
   using namespace fa::kernels;
   __shared__ float of_warps[delta::threads / 32];
-  const int64_t place = p.schedule.first_tile + blockIdx.x;
-  const int batch = int(place / p.heads_q), head = int(place % p.heads_q);
+  const int64_t index = p.schedule.first_tile + blockIdx.x;
+  const int batch = int(index / p.heads_q), head = int(index % p.heads_q);
   const bool all = p.dsinks_batch == 1;
   float sum = 0;
   for (int b = all ? 0 : batch; b < (all ? p.batch : batch + 1); b++)

@@ -19,11 +19,11 @@ struct BiasTile {
 
   __device__ explicit BiasTile(const BackwardParams &p) {
     const int32_t queries = (p.dbias_shape[2] + rows - 1) / rows, all_keys = (p.dbias_shape[3] + keys - 1) / keys;
-    int64_t place = p.schedule.first_tile + blockIdx.x;
-    key = int32_t(place % all_keys), place /= all_keys;
-    query = int32_t(place % queries), place /= queries;
-    head = int32_t(place % p.dbias_shape[1]);
-    batch = int32_t(place / p.dbias_shape[1]);
+    int64_t index = p.schedule.first_tile + blockIdx.x;
+    key = int32_t(index % all_keys), index /= all_keys;
+    query = int32_t(index % queries), index /= queries;
+    head = int32_t(index % p.dbias_shape[1]);
+    batch = int32_t(index / p.dbias_shape[1]);
   }
 };
 

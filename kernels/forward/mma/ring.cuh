@@ -59,7 +59,7 @@ class Ring {
     return current_;
   }
 
-  /// Begins to copy the item that comes `ahead` items after tile `tile`'s keys, and what also() does, as one group. Of
+  /// Begins to copy the item that comes `ahead` items after tile `tile`'s keys, and also()'s copies, as one group. Of
   /// the sequence's keys, whose first tile is `first`.
   template <bool Masked, class F>
   __device__ void prefetch(int ahead, uint32_t to, int tile, BlockState<B> &block, int of_sequence, int first, F also) {

@@ -106,7 +106,7 @@ class ContiguousLoader {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
 
  public:
-  /// True when what copy loads is in its chunks.
+  /// True when copy's loads are in its chunks.
   __device__ bool staged() const { return B::staged; }
 
   __device__ ContiguousLoader(const Params &p, const View &view, int32_t, int columns, const WorkTile &w, int tile)

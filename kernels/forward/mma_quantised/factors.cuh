@@ -146,7 +146,7 @@ class Unit {
   float unit_;
 };
 
-/// Weights times the scales of values, in the unit of O. What is left of zeros is summed by itself, with weights as
+/// Weights times the scales of values, in the unit of O. The rest of zeros is summed separately, with weights as
 /// they will be rounded.
 template <class B>
 __device__ inline void scale_weights(const QuantisedParams &p, typename B::Scores &s, typename B::Out &o,

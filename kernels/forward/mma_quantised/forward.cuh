@@ -81,6 +81,15 @@ __device__ inline void sum_queries(const SharedMemory<B> &shared) {
   }
 }
 
+/// After a second pass: marks the rows that attend a key. l: the sums of this thread's rows.
+template <class B, class Memory>
+__device__ inline void mark_rows_with_keys(const Memory &shared, const typename B::Rows &l) {
+  unroll<B::Rows::rows>([&](int r) {
+    const int row = mma::row_of_tile<B>(threadIdx.x, r);
+    if (l[r] != 0) atomicOr(&shared.state->has_keys[row / 32], 1u << row % 32);
+  });
+}
+
 /// After a second pass: sets the results that attended values which are not finite reach.
 template <class Memory>
 __device__ inline void add_special_values(const QuantisedParams &p, const Memory &shared) {
@@ -124,12 +133,7 @@ __device__ inline void forward(const QuantisedParams &p) {
       for (int i = threadIdx.x; i < (B::rows + 31) / 32; i += B::threads) shared.state->has_keys[i] = 0;
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
-    if (second_run) {
-      unroll<B::Rows::rows>([&](int r) {
-        const int row = mma::row_of_tile<B>(threadIdx.x, r);
-        if (pass.softmax.l[r] != 0) atomicOr(&shared.state->has_keys[row / 32], 1u << row % 32);
-      });
-    }
+    if (second_run) mark_rows_with_keys<B>(shared, pass.softmax.l);
     bool needs_fixup = false;
     if constexpr (B::split_keys_across_warps) {
       needs_fixup = mma::join_warps<B>(p, shared, pass.softmax, pass.out, false);

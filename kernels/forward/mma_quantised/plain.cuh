@@ -232,12 +232,7 @@ __device__ inline void forward_plain(const QuantisedParams &p) {
     if (second_run && threadIdx.x <= B::rows / 32) shared.state->has_keys[threadIdx.x] = 0;
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
-    if (second_run) {
-      unroll<B::Rows::rows>([&](int r) {
-        const int row = mma::row_of_tile<B>(threadIdx.x, r);
-        if (pass.softmax.l[r] != 0) atomicOr(&shared.state->has_keys[row / 32], 1u << row % 32);
-      });
-    }
+    if (second_run) mark_rows_with_keys<B>(shared, pass.softmax.l);
     mma::OnlineSoftmax<B> softmax;
     softmax.neg_max = pass.softmax.neg_max, softmax.l = pass.softmax.l;
     const bool needs_fixup = __syncthreads_or(mma::store<B>(p, block, pass.out, softmax, shared.queries, false));

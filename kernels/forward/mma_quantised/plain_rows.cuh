@@ -43,7 +43,7 @@ class PlainRows {
   }
 
   /// Waits for tile `tile`, widens it and makes its scales ready; begins to copy the one before it. o: in units of
-  /// scales, `unit` is raised to what these need.
+  /// scales, `unit` is raised as these need.
   __device__ void next(int tile, typename B::Out &o, float &unit) {
     PlainState<B> &state = *shared_.state;
     const int thread = threadIdx.x, key = thread % B::keys;

@@ -34,7 +34,7 @@ __device__ inline uint32_t nans_of_e4m3(uint32_t bytes) {
   return (((bytes & 0x7f7f7f7f) + 0x01010101) >> 7 & 0x01010101) * 0xff;
 }
 
-/// Words of codes as pairs of T: of four bytes two, of eight half bytes four. What e4m3 becomes is to be multiplied
+/// Words of codes as pairs of T: of four bytes two, of eight half bytes four. Numbers of e4m3 are to be multiplied
 /// with e4m3_unit; NaN becomes a finite number.
 template <class T>
 struct Pairs;

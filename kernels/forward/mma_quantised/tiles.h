@@ -53,7 +53,7 @@ constexpr int code_stages_of(const Arch &arch, Entry entry) {
   return arch.has(cp_async) && entry != Entry::plain ? code_stages : 1;
 }
 
-/// What is kept of each row, and of the block.
+/// Bytes of shared memory for each row, and for the block.
 constexpr int state_bytes(const Shape &s) {
   return (rows(s) * 9 + 128 + 127) / 128 * 128;
 }

@@ -123,7 +123,7 @@ struct Sixteen {
   }
 };
 
-/// A tile of codes to numbers; offset[key]: what is subtracted from integer codes, as unsigned ones.
+/// A tile of codes to numbers; offset[key]: subtracted from integer codes, as unsigned ones.
 template <class B>
 __device__ inline void widen(int32_t dtype, uint32_t codes, uint32_t tile, const float *offset) {
   using To = Widened<typename B::Element>;

@@ -29,7 +29,7 @@ class Partner<B, true> {
   /// Whether x, which is uniform in each warp, holds in either.
   __device__ static bool any(bool x) { return bar_red_or(barrier(), 64, x); }
 
-  /// Waits until both warps are here. Each then sees what the other has written.
+  /// Waits for the other warp. Each then sees all that the other has written.
   __device__ static void sync() { bar_sync(barrier(), 64); }
 
   /// The larger of each lane's number and that of the partner's lane.
