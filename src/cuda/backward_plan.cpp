@@ -132,7 +132,8 @@ bool fixed_order_pays(const BackwardCall &call, const Image &image, const TileCo
 /// The blocks of a kernel that own this many queries of a head each.
 Count query_tiles(const BackwardCall &call, int64_t rows) {
   const bool packed = call.cu_seqlens_q != nullptr;
-  return tiles_of(packed, call.batch, call.rows_q, call.max_seqlen_q, rows).count * call.heads_q * (packed ? 1 : call.batch);
+  return tiles_of(packed, call.batch, call.rows_q, call.max_seqlen_q, rows).count * call.heads_q *
+         (packed ? 1 : call.batch);
 }
 
 /// Behind the semaphores, in int32_t: the counter of blocks of keys (key_tickets), with 256 bytes for it alone, so that
@@ -199,7 +200,8 @@ class Planner {
   /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
   void add_queries(const KernelLaunch &kernel) {
     const TileConfig &tile = kernel.tile;
-    const Tiles tiles = tiles_of(call_.cu_seqlens_q != nullptr, call_.batch, call_.rows_q, call_.max_seqlen_q, tile.rows);
+    const Tiles tiles =
+        tiles_of(call_.cu_seqlens_q != nullptr, call_.batch, call_.rows_q, call_.max_seqlen_q, tile.rows);
     const int64_t all = number(query_tiles(call_, tile.rows));
     TileSchedulerParams schedule = schedule_of(tile.rows, tiles, call_.heads_q);
     if (all > 0) set_order(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), &schedule);
@@ -214,7 +216,8 @@ class Planner {
     const int64_t columns = call_.batch_k * call_.heads_kv, all = number(tiles.count * columns);
     TileSchedulerParams schedule = schedule_of(tile.keys, tiles, call_.heads_kv);
     if (all > 0)
-      schedule.l2_section = group_of_keys(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
+      schedule.l2_section =
+          group_of_keys(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
     add(kernel, schedule, all, std::max(call_.attention->head_dim, call_.attention->head_dim_v));
   }
 
@@ -263,7 +266,7 @@ class Planner {
     if (tiles == 0) return;
     LaunchLoop &loop = plan_->loop[plan_->loop_count++];
     loop.schedule = schedule;
-    loop.tiles = tiles, loop.tiles_per_launch = std::min(tiles, most_blocks);
+    loop.tiles = tiles, loop.tiles_per_launch = std::min(tiles, max_blocks);
     loop.kernels[loop.kernel_count++] = kernel;
     if (const int columns = kernel.tile.columns; columns > 0)
       loop.kernels[0].grid_y = static_cast<int>(ceil_div(dim, columns));

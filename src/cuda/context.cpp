@@ -8,12 +8,12 @@
 namespace fa::cuda {
 namespace {
 
-std::atomic<CUcontext> retained[most_devices];
+std::atomic<CUcontext> retained[max_devices];
 std::mutex retaining;
 
 /// Of each device 1 more than the identity of the context of it that a call was in last; 0: none. No other context ever
 /// has that identity.
-std::atomic<unsigned long long> known_of[most_devices];
+std::atomic<unsigned long long> known_of[max_devices];
 
 /// True when the primary context is retained, by whomever: a reset takes it from all of them.
 bool is_active(const Device &device) {

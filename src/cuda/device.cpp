@@ -90,7 +90,7 @@ Machine::Machine() {
       std::snprintf(why_none, sizeof why_none, "NVIDIA's driver finds no GPU");
       return;
     }
-    device_count = std::min(count, most_devices);
+    device_count = std::min(count, max_devices);
     for (int i = 0; i < device_count; i++) find(driver, i, &devices[i]);
     return;
   }

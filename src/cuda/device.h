@@ -29,13 +29,13 @@ struct Device {
 };
 
 /// The most devices of a process: more than any machine has.
-constexpr int most_devices = 64;
+constexpr int max_devices = 64;
 
 /// The driver and its devices, of which some may not be usable. Nothing of it is allocated, as it has to be found
 /// whether or not memory is short, and it needs no destruction: calls may still run when the program ends.
 struct Machine {
   Driver driver;
-  Device devices[most_devices] = {};
+  Device devices[max_devices] = {};
   int device_count = 0;
   char why_none[512] = "";  // why there is no device; "" when there is one
 

@@ -146,7 +146,7 @@ KernelLaunch combine_of(const ForwardCall &call, const Image &image, int tile_ro
 /// A stride costs half of the longest work tile, as the first block has the longest one of every round. Tickets cost
 /// the microseconds in which their counter is cleared: in that time a multiprocessor of an H200 does a quarter of this
 /// many multiply-adds.
-constexpr int64_t least_work_for_tickets = int64_t{1} << 25;
+constexpr int64_t min_work_for_tickets = int64_t{1} << 25;
 
 /// Those of the longest work tile.
 Count multiply_adds(const ForwardCall &call, const TileConfig &tile) {
@@ -156,7 +156,7 @@ Count multiply_adds(const ForwardCall &call, const TileConfig &tile) {
 
 /// Whether some work tile is as long as that. Never becomes false when a bound rises.
 bool has_long_work(const ForwardCall &call, const TileConfig &tile) {
-  return multiply_adds(call, tile) >= Count(least_work_for_tickets);
+  return multiply_adds(call, tile) >= Count(min_work_for_tickets);
 }
 
 /// Work tiles of one length end together by a stride, too, but not where another kernel occupies multiprocessors, or
@@ -215,7 +215,7 @@ LaunchLoop &add_loop(const KernelLaunch &kernel, const kernels::TileSchedulerPar
   loop.schedule = schedule;
   loop.schedule.num_splits = static_cast<int32_t>(splits);
   loop.first_tile = first, loop.tiles = end - first;
-  loop.tiles_per_launch = std::min(loop.tiles, most_blocks / splits);
+  loop.tiles_per_launch = std::min(loop.tiles, max_blocks / splits);
   return loop;
 }
 

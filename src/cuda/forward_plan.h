@@ -23,7 +23,7 @@ struct RejectedKernel {
 struct ForwardPlan : Plan<kernels::QuantisedParams, 2> {
   static constexpr const char *advice = "ask for fewer num_splits";  // how a call needs less workspace
 
-  RejectedKernel rejected[5 * most_images];
+  RejectedKernel rejected[5 * max_images];
   int rejected_count = 0;
   int64_t slots = 0;  // blocks that the device works on at once
 

@@ -30,7 +30,7 @@ struct Image {
 };
 
 /// The most images of an op.
-constexpr int most_images = 0
+constexpr int max_images = 0
 #define FA_FAMILY(...) +1
 #include "families.inc"
 #undef FA_FAMILY
@@ -40,7 +40,7 @@ constexpr int most_images = 0
 /// calls of all of these need (combine; delta and dsinks). The last image supports every call, unless a kernel was
 /// forced by name. Empty where this build lacks the operation.
 struct KernelSet {
-  const Image *images[most_images] = {};
+  const Image *images[max_images] = {};
   int count = 0;
   const Image *shared = nullptr;
 

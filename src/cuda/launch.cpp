@@ -36,8 +36,8 @@ bool may_be_dependent(CUstream stream) {
 /// Tiles without rows recur, every second or third one where sequences are of one length. In a persistent grid of a
 /// multiple of that, the same blocks would get them all. The result is this number of places, or a few less.
 int64_t without_rhythm(int64_t places) {
-  constexpr int64_t most_idle = 32;  // one of this many
-  for (int64_t fewer = places; fewer >= places - places / most_idle; fewer--)
+  constexpr int64_t max_idle = 32;  // one of this many
+  for (int64_t fewer = places; fewer >= places - places / max_idle; fewer--)
     if (fewer % 2 != 0 && fewer % 3 != 0) return fewer;
   return places;
 }

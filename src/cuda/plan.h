@@ -16,7 +16,7 @@
 
 namespace fa::cuda {
 
-constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
+constexpr int64_t max_blocks = 0x7fffffff;  // of a grid
 
 /// A kernel of a plan.
 struct KernelLaunch {
@@ -87,10 +87,10 @@ class WorkspaceLayout {
   Count bytes_ = 0;
 };
 
-template <class KernelParams, int most_loops>
+template <class KernelParams, int max_loops>
 struct Plan {
   KernelParams params = {};  // but for the schedule, and for pointers to the workspace until it is bound
-  LaunchLoop loop[most_loops];
+  LaunchLoop loop[max_loops];
   int loop_count = 0;
   WorkspaceLayout<KernelParams> workspace;
   std::optional<Count> tickets;  // of the first kernel, in the workspace: the call can do without
@@ -109,7 +109,7 @@ struct Plan {
     LaunchLoop &added = loop[loop_count++];
     added.schedule.num_splits = added.schedule.heads_per_tile = 1;
     added.tiles = tiles;
-    added.tiles_per_launch = std::min(tiles, most_blocks);
+    added.tiles_per_launch = std::min(tiles, max_blocks);
     KernelLaunch &kernel = added.kernels[added.kernel_count++];
     kernel.image = *kernels.begin();
     kernel.entry = kernels::Entry::combine;

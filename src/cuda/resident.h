@@ -10,7 +10,7 @@ namespace fa::cuda {
 /// The modules of a KernelSet in one context, by KernelSet::index_of.
 struct Resident {
   unsigned long long context;  // its identity
-  Module modules[most_images + 1];
+  Module modules[max_images + 1];
   Resident *next;
 };
 

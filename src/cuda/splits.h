@@ -25,9 +25,9 @@ constexpr double partial_time = 1.6;
 /// Splits are for keys of a few blocks at least.
 constexpr int64_t fewest_blocks_to_split = 5;
 
-/// Splits fill this many waves of blocks at most. The more waves, the fewer multiprocessors are idle in the last one, if
-/// all tiles take the same time; memory for partial results sets the limit.
-constexpr int64_t most_waves(const kernels::TileConfig &tile, bool is_even = true) {
+/// Splits fill this many waves of blocks at most. The more waves, the fewer multiprocessors are idle in the last one,
+/// if all tiles take the same time; memory for partial results sets the limit.
+constexpr int64_t max_waves(const kernels::TileConfig &tile, bool is_even = true) {
   return tile.persistent && is_even ? 4 : 2;
 }
 
@@ -85,7 +85,7 @@ constexpr double time_of(const SplitProblem &w, const Device &device, int64_t sp
 constexpr int64_t num_splits_heuristic(const SplitProblem &w, const Device &device) {
   int64_t best = 1;
   if (w.attended_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
-  for (int64_t waves = 1; waves <= most_waves(w.tile, w.is_even); waves++) {
+  for (int64_t waves = 1; waves <= max_waves(w.tile, w.is_even); waves++) {
     const int64_t slots = max_active_blocks(w.entry, w.tile, device);
     const int64_t room = std::min({max_splits(device), w.key_blocks, waves * slots / w.tiles});
     if (room < 2) continue;

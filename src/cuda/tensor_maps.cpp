@@ -12,7 +12,7 @@ namespace fa::cuda {
 namespace {
 
 /// Rows after which a swizzle repeats.
-constexpr int least_box = 8;
+constexpr int min_box = 8;
 
 /// A tensor as a map has it: elements first, then dimensions of a View in some order. Rows beyond its extents become
 /// zeros.
@@ -43,7 +43,7 @@ const BoxType *box_type_of(fa_dtype dtype) {
 /// The requirements of cuTensorMapEncodeTiled in the driver's documentation, which NVIDIA's own libraries keep to. It
 /// says nothing about a dimension that is repeated (stride 0) or runs backwards.
 const char *view_rejection(const View &view, const Layout &layout) {
-  constexpr int64_t unit = 16, most_stride = int64_t{1} << 40;
+  constexpr int64_t unit = 16, max_stride = int64_t{1} << 40;
   if (box_type_of(layout.dtype) == nullptr) return "q, k or v of a type that is not copied in boxes";
   if (reinterpret_cast<uintptr_t>(view.data) % unit != 0 || view.stride[3] != dtype_bytes(layout.dtype))
     return "q, k or v whose rows are not whole multiples of 16 bytes";
@@ -52,7 +52,7 @@ const char *view_rejection(const View &view, const Layout &layout) {
     const int64_t stride = view.stride[d.of_view];
     if (stride <= 0) return "q, k or v with a stride that is 0 or negative";
     if (stride % unit != 0) return "q, k or v whose rows are not whole multiples of 16 bytes";
-    if (stride >= most_stride) return "q, k or v with a stride of 2^40 bytes or more";
+    if (stride >= max_stride) return "q, k or v with a stride of 2^40 bytes or more";
   }
   return nullptr;
 }
@@ -82,7 +82,7 @@ Boxes boxes_of(const Inputs &p, const kernels::TileConfig &tile, int64_t packed)
   // A box has as many rows as divide both a page and the tile, and so is on one page.
   const bool paged = p.page_size > 0;
   const int64_t box = paged ? std::gcd(p.page_size, int64_t{tile.box_keys}) : tile.box_keys;
-  const bool in_boxes = box % least_box == 0 && (!paged || p.leftpad_k == nullptr);
+  const bool in_boxes = box % min_box == 0 && (!paged || p.leftpad_k == nullptr);
   const auto keys = [&](int64_t columns) {
     return Layout{a.kv_dtype,
                   columns,

@@ -10,7 +10,7 @@ namespace {
 using kernels::Entry;
 using kernels::TileConfig;
 
-constexpr int64_t most_packed_rows = int64_t{1} << 30;
+constexpr int64_t max_packed_rows = int64_t{1} << 30;
 
 int64_t group_of(const ForwardCall &call) {
   return call.heads_kv > 0 ? call.heads_q / call.heads_kv : 1;
@@ -24,7 +24,7 @@ double filled_part(int64_t queries, int64_t rows) {
 /// True when packing this many heads wastes fewer rows than tiles of single heads (FlashAttention-3's should_pack_gqa).
 bool should_pack_gqa(const ForwardCall &call, const TileConfig &tile, int64_t heads) {
   const int64_t queries = call.max_seqlen_q, rows = rows_of(tile, heads);
-  return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
+  return heads > 1 && queries > 0 && queries * heads <= max_packed_rows &&
          filled_part(queries, tile.rows) * static_cast<double>(tile.rows) <
              0.9 * filled_part(queries * heads, rows) * static_cast<double>(rows);
 }
@@ -72,12 +72,12 @@ int64_t few_rows(const KernelSet &kernels) {
 
 /// Whether all tiles attend about as many keys as the bound says: a causal mask hides few of them.
 bool has_even_tiles(const ForwardCall &call) {
-  constexpr int64_t least_keys_of_a_query = 5;
+  constexpr int64_t min_keys_of_a_query = 5;
   const Attention &a = *call.attention;
   if (call.cu_seqlens_q != nullptr || a.window_left >= 0 || a.window_right >= 0 || a.chunk > 0) return false;
   if (a.mask == FA_MASK_NONE) return true;
   return a.mask == FA_MASK_CAUSAL && call.q_offset == nullptr &&
-         call.max_seqlen_k / least_keys_of_a_query >= call.max_seqlen_q;
+         call.max_seqlen_k / min_keys_of_a_query >= call.max_seqlen_q;
 }
 
 /// The blocks of keys that a tile attends, at most: a window or a chunk may leave it few.
@@ -157,7 +157,7 @@ int64_t bound_of(const ForwardCall &call, const TileConfig &split, const Device 
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(max_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(call.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
-  const int64_t most = most_waves(split) * max_active_blocks(Entry::split, split, device);
+  const int64_t most = max_waves(split) * max_active_blocks(Entry::split, split, device);
   return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
 }
 
