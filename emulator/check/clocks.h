@@ -73,8 +73,8 @@ class Clocks {
   void meet(uint32_t agent, uint32_t mask, uint32_t live);
   void release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   void acquire(uint32_t agent, uint64_t key);
-  /// A fence, and relaxed accesses around it: what the block has read of keys before the fence its agent knows behind
-  /// it, and what the block writes to keys behind it releases all before the fence. A barrier of the block may be
+  /// A fence, and relaxed accesses around it: values of keys that the block has read before the fence are acquired
+  /// behind it, and values that it writes to keys behind it release all before the fence. A barrier of the block may be
   /// between a fence and such an access, which may be another thread's. wide: it orders memory for other blocks, too.
   void fence(uint32_t agent, uint32_t mask, uint32_t live, uint32_t block, bool wide);
   void acquire_at_fence(uint32_t block, uint64_t key, bool wide);

@@ -244,7 +244,7 @@ GlobalEpoch GlobalMemory::now(const Accessor &who) {
 }
 
 /// The narrowest scope that holds a warp of this cluster and the other access.
-Scope GlobalMemory::least_scope(const GlobalEpoch &other, uint32_t agent) const {
+Scope GlobalMemory::min_scope(const GlobalEpoch &other, uint32_t agent) const {
   if (other.cluster != cluster_) return Scope::gpu;
   return other.agent / warps_per_cta_ == agent / warps_per_cta_ ? Scope::cta : Scope::cluster;
 }
@@ -252,7 +252,7 @@ Scope GlobalMemory::least_scope(const GlobalEpoch &other, uint32_t agent) const 
 /// Two strong accesses, each of a scope that holds both, are no race.
 bool GlobalMemory::both_strong(const GlobalEpoch &other, uint32_t agent, uint8_t scope) const {
   if (other.scope == 0 || scope == 0) return false;
-  return std::min(other.scope, scope) >= static_cast<uint8_t>(least_scope(other, agent));
+  return std::min(other.scope, scope) >= static_cast<uint8_t>(min_scope(other, agent));
 }
 
 bool GlobalMemory::knows(const Accessor &who, const GlobalEpoch &epoch) const {
@@ -300,7 +300,7 @@ void GlobalMemory::land(const Access &access) {
   }
 }
 
-/// Nobody may touch what a bulk store writes before it is waited for, not even its thread.
+/// Memory that a bulk store writes may not be touched before it is waited for, not even by its thread.
 void GlobalMemory::check_pending(const Accessor &who, GlobalCell &cell, uint64_t address, const char *does) {
   if (!cell.write.pending || !knows(who, cell.write)) return;
   shadow_.reporter.report(Violation::pending_copy, *who.warp, who.pc, cell.write.pc, static_cast<int>(who.lane), [&] {

@@ -143,7 +143,7 @@ class GlobalMemory {
   void waits_for_prerequisites(uint32_t agent);
 
  private:
-  /// A block's relaxed reads since its last fence, and what its last fence releases.
+  /// A block's relaxed reads since its last fence, and the knowledge that its last fence releases.
   struct Fences {
     ClusterKnowledge read, released;
   };
@@ -163,7 +163,7 @@ class GlobalMemory {
   bool is_early(uint32_t agent);
   void acquire(const Accessor &who, uint64_t flag);
   void release(const Accessor &who, uint32_t mask, uint64_t flag);
-  Scope least_scope(const GlobalEpoch &other, uint32_t agent) const;
+  Scope min_scope(const GlobalEpoch &other, uint32_t agent) const;
   bool both_strong(const GlobalEpoch &a, uint32_t agent, uint8_t scope) const;
   bool unfenced(const Accessor &who, const GlobalEpoch &write) const;
   void land(const Access &access);

@@ -233,8 +233,7 @@ void Registers::copy_pending(Reporter &reporter, const Warp &warp, uint32_t pc) 
         return "copies register " + program.function_at(pc).register_name(from.reg) + ", a result of the wgmma of " +
                reporter.line(source.pc) +
                ", which no wgmma.wait_group has waited for: ptxas makes the copy wait for the product, so that "
-               "products "
-               "are serialised; the PTX ISA leaves it undefined";
+               "products are serialised; the PTX ISA leaves it undefined";
       });
     for (const RegisterUse &to : uses) {
       if (!to.write) continue;

@@ -9,8 +9,8 @@
 namespace fa::emu::check {
 namespace {
 
-constexpr size_t most_pages_waiting = 4096;  // of footprints that are kept as they are
-constexpr size_t most_findings = 16;         // of an operation
+constexpr size_t max_pages_waiting = 4096;  // of footprints that are kept as they are
+constexpr size_t max_findings = 16;         // of an operation
 
 bool meet(const std::vector<uint64_t> &a, const std::vector<uint64_t> &b) {
   for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
@@ -59,7 +59,7 @@ std::vector<Finding> StreamRaces::ends(StreamOperation operation, Footprint foot
   if (!behind_all) merge_all();
   operations_.push_back({std::move(operation), std::move(footprint)});
   if (behind_all) {
-    if (pages_waiting_ > most_pages_waiting) merge_all();
+    if (pages_waiting_ > max_pages_waiting) merge_all();
     return {};
   }
   const std::vector<uint8_t> none(operations_.size());
@@ -149,7 +149,7 @@ bool StreamRaces::in_order(uint32_t number, Comparison &comparison, bool early) 
     return covers(known, before.timeline, before.number);
   };
   const bool ordered = behind(b, a, !early) || behind(a, b, true) ||
-                       // The host may have seen what one wrote before it handed the other one over.
+                       // The host may have read the memory that one wrote before it handed the other one over.
                        (a.tells_host && b.handed_over > a.began) || (b.tells_host && a.handed_over > b.began) ||
                        // One may have waited for the other one's flag.
                        meet(other.footprint.released, mine.footprint.acquired) ||
@@ -162,7 +162,7 @@ void StreamRaces::conflict(Comparison &comparison, uint64_t address, const Mark 
                            const GlobalEpoch *epoch, const Mark &other, bool other_writes) const {
   const auto [at, added] =
       comparison.found.try_emplace({mine.pc, other.operation, other.pc, writes}, comparison.findings.size());
-  if (added && comparison.findings.size() == most_findings) at->second = SIZE_MAX;
+  if (added && comparison.findings.size() == max_findings) at->second = SIZE_MAX;
   if (at->second == SIZE_MAX) return;
   if (added) comparison.findings.emplace_back();
   Finding &finding = comparison.findings[at->second];

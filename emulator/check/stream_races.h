@@ -31,7 +31,7 @@ inline bool covers(const StreamClock &known, uint32_t timeline, uint32_t number)
 }
 
 struct StreamOperation {
-  StreamClock known;                       // what comes before
+  StreamClock known;                       // the operations before it
   StreamClock waited;                      // ... behind griddepcontrol.wait; empty: the same
   uint32_t timeline = 0, number = 0;       // its place; numbers begin with 1
   uint64_t handed_over = 0, began = 0;     // by one count

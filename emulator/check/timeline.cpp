@@ -67,7 +67,7 @@ std::vector<BlockTimeline> Timeline::blocks() const {
 
 void Recorder::begin(const Cluster &cluster) {
   finish();
-  watched_ = cluster.number < Timeline::most_clusters;
+  watched_ = cluster.number < Timeline::max_clusters;
   if (!watched_) return;
   warps_per_cta_ = static_cast<uint32_t>(cluster.ctas[0].warps.size());
   tracks_.assign(warps_per_cta_ * cluster.ctas.size(), {});
@@ -88,7 +88,7 @@ Recorder::Track &Recorder::track_of(const Warp &warp) {
 
 void Recorder::record(uint32_t rank, const Span &span) {
   BlockTimeline &block = blocks_[rank];
-  if (block.spans.size() < Timeline::most_spans)
+  if (block.spans.size() < Timeline::max_spans)
     block.spans.push_back(span);
   else
     block.left_out++;

@@ -42,8 +42,8 @@ struct BlockTimeline {
 /// The timeline of a launch's first blocks. Thread-safe.
 class Timeline {
  public:
-  static constexpr uint64_t most_clusters = 8;
-  static constexpr size_t most_spans = 20000;  // of a block
+  static constexpr uint64_t max_clusters = 8;
+  static constexpr size_t max_spans = 20000;  // of a block
 
   explicit Timeline(const Program &program);
   const Kind &kind_of(uint32_t pc) const { return kinds_[pc]; }

@@ -1,4 +1,4 @@
-// The frame around every function of the API: it counts calls, turns exceptions into error codes, and says why on
+// The frame around every function of the API: it counts calls, maps exceptions to error codes, and says why on
 // stderr. Functions are written as
 //
 //   EMU_API CUresult cuMemFree_v2(CUdeviceptr address) {

@@ -1,5 +1,5 @@
-// Copies and sets. Those of a stream take their turn; the others wait for it. Memory of the host that the driver does
-// not know (pageable) is read before a call returns, and written before it returns.
+// Copies and sets. Those of a stream are queued; the others wait until they are done. Memory of the host that the
+// driver does not know (pageable) is read before a call returns, and written before it returns.
 #include <cstdint>
 #include <cstring>
 

@@ -87,7 +87,7 @@ struct CudaPoolProperties {
   int allocation_type, handle_types;
   CudaMemLocation location;
   void *security;
-  size_t most_bytes;
+  size_t max_bytes;
   unsigned short usage;
   unsigned char reserved[54];
 };

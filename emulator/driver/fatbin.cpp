@@ -17,7 +17,7 @@ namespace fa::emu::driver {
 namespace {
 
 constexpr uint32_t wrapper_magic = 0x466243b1, container_magic = 0xba55ed50, elf_magic = 0x464c457f;
-constexpr uint64_t most_bytes = uint64_t{1} << 32;
+constexpr uint64_t max_bytes = uint64_t{1} << 32;
 
 struct Wrapper {
   uint32_t magic, version;
@@ -75,7 +75,7 @@ Container header_of(const uint8_t *at) {
   Container header;
   std::memcpy(&header, at, sizeof header);
   if (header.magic != container_magic) damaged("no container");
-  if (header.header_bytes < sizeof header || header.bytes > most_bytes) damaged("the container's size");
+  if (header.header_bytes < sizeof header || header.bytes > max_bytes) damaged("the container's size");
   return header;
 }
 

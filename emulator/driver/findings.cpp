@@ -13,7 +13,7 @@
 namespace fa::emu::driver {
 namespace {
 
-constexpr size_t most_in_summary = 50, most_blocks_named = 3;
+constexpr size_t max_in_summary = 50, max_blocks_named = 3;
 
 struct Known {
   ViolationClass what;
@@ -69,7 +69,7 @@ std::string blocks_of(const Launch &launch, const Finding &finding) {
   if (finding.blocks.size() == Finding::most_blocks) text += " or more";
   size_t named = 0;
   for (uint64_t number : finding.blocks) {
-    if (named++ == most_blocks_named) return text + ", ...";
+    if (named++ == max_blocks_named) return text + ", ...";
     uint64_t x = number % shape.grid[0], rest = number / shape.grid[0];
     text += (named == 1 ? ": (" : ", (") + std::to_string(x) + "," + std::to_string(rest % shape.grid[1]) + "," +
             std::to_string(rest / shape.grid[1]) + ")";
@@ -101,14 +101,14 @@ void summarise() {
                  static_cast<unsigned long long>(all.with_findings), times(all.launches, "launch").c_str(),
                  static_cast<unsigned long long>(all.suppressed));
   }
-  for (size_t i = 0; i < all.order.size() && i < most_in_summary; i++) {
+  for (size_t i = 0; i < all.order.size() && i < max_in_summary; i++) {
     const Known &known = all.known[all.order[i]];
     std::fprintf(stderr, "fa-emu:   %s (%s) %s in %s: %s\n", std::string(name_of(known.what.severity)).c_str(),
                  std::string(known.what.name).c_str(), times(known.count, "time").c_str(),
                  times(known.launches, "launch").c_str(), known.where.c_str());
   }
-  if (all.order.size() > most_in_summary)
-    std::fprintf(stderr, "fa-emu:   ... and %zu more\n", all.order.size() - most_in_summary);
+  if (all.order.size() > max_in_summary)
+    std::fprintf(stderr, "fa-emu:   ... and %zu more\n", all.order.size() - max_in_summary);
   const auto &suppressions = settings().suppressions;
   for (size_t i = 0; i < suppressions.size(); i++)
     if (i >= all.uses.size() || all.uses[i] == 0)

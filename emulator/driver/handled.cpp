@@ -7,7 +7,7 @@
 namespace fa::emu::driver {
 namespace {
 
-constexpr size_t most_kept = 4096;
+constexpr size_t max_kept = 4096;
 
 struct Kept {
   std::mutex mutex;
@@ -29,7 +29,7 @@ void *Handled::operator new(size_t bytes) {
 void Handled::operator delete(void *address) {
   std::lock_guard lock(kept().mutex);
   kept().blocks.push_back(address);
-  if (kept().blocks.size() <= most_kept) return;
+  if (kept().blocks.size() <= max_kept) return;
   ::operator delete(kept().blocks.front());
   kept().blocks.pop_front();
 }

@@ -1,5 +1,5 @@
-// The objects of handles. Addresses of dead objects come again late, so that a handle that a program kept for too long
-// is refused, whatever the timing, rather than taken for a newer object's.
+// The objects of handles. Their addresses are reused late, so that a program's stale handle is refused rather than
+// taken for that of a newer object.
 #pragma once
 
 #include <cstddef>

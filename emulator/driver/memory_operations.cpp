@@ -12,14 +12,14 @@ namespace {
 enum BatchType : int { wait_32 = 1, write_32 = 2, flush = 3, wait_64 = 4, write_64 = 5, barrier = 6 };
 
 ValueWork value_work(int type, CUdeviceptr address, uint64_t value, unsigned flags) {
-  constexpr unsigned most_wait_flags = 3, flush_flag = 1u << 30, no_barrier = 1;
+  constexpr unsigned max_wait_flags = 3, flush_flag = 1u << 30, no_barrier = 1;
   ValueWork work;
   work.waits = type == wait_32 || type == wait_64;
   work.address = address;
   work.value = value;
   work.bytes = type == wait_32 || type == write_32 ? 4 : 8;
   if (work.waits) {
-    require((flags & ~flush_flag) <= most_wait_flags, "unknown flags");
+    require((flags & ~flush_flag) <= max_wait_flags, "unknown flags");
     work.comparison = static_cast<ValueWork::Comparison>(flags & ~flush_flag);
   } else {
     require(flags <= no_barrier, "unknown flags");

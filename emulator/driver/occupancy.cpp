@@ -52,7 +52,7 @@ uint32_t blocks_of(Kernel &kernel, int threads, size_t dynamic) {
   return blocks_per_sm(limits, kernel, shape);
 }
 
-int most_threads(const Kernel &kernel) {
+int max_threads(const Kernel &kernel) {
   const auto &allowed = kernel.limits().max_threads;
   return allowed[0] ? static_cast<int>(allowed[0] * allowed[1] * allowed[2]) : 1024;
 }
@@ -85,7 +85,7 @@ EMU_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block
     Lock lock(process().mutex);
     require(grid != nullptr && block != nullptr, "no place for the sizes");
     Kernel &kernel = kernel_of(function, current());
-    int most = most_threads(kernel);
+    int most = max_threads(kernel);
     if (limit > 0) most = std::min(most, limit);
     int best = 0;
     *grid = *block = 0;

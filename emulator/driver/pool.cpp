@@ -1,5 +1,5 @@
 // Memory in the order of streams: cuMemAllocAsync, cuMemFreeAsync, and the pools that they take from. A pool is an
-// account; memory itself goes back to the device as soon as its turn to be freed has come.
+// account; memory itself goes back to the device as soon as its free has run.
 #include <set>
 
 #include "driver/called_as.h"
@@ -95,7 +95,7 @@ EMU_API CUresult cuMemPoolCreate(CUmemoryPool *handle, const CudaPoolProperties 
             CUDA_ERROR_NOT_SUPPORTED);
     auto pool = std::make_unique<Pool>();
     pool->device = &with_pools(device_at(properties->location.id));
-    pool->most = properties->most_bytes;
+    pool->most = properties->max_bytes;
     make_alive(pool.get());
     *handle = handle_of<CUmemoryPool>(pool.get());
     process().pools.insert(std::move(pool));

@@ -11,7 +11,7 @@ namespace fa::emu::driver {
 namespace {
 
 constexpr int known_ptx = 90;  // whose instructions the families decode
-constexpr unsigned most_major = 99;
+constexpr unsigned max_major = 99;
 
 /// "9.4" for 94.
 std::string with_point(int tenths) {
@@ -51,7 +51,7 @@ int written_version(std::string_view ptx) {
   if (error == std::errc::invalid_argument) return 0;
   bool has_minor = error == std::errc() && rest != end && *rest == '.';
   if (has_minor && std::from_chars(rest + 1, end, minor).ec == std::errc::result_out_of_range) minor = UINT_MAX;
-  if (error != std::errc() || major > most_major || minor > 9)
+  if (error != std::errc() || major > max_major || minor > 9)
     refuse(CUDA_ERROR_INVALID_PTX, ".version " + std::string(ptx.substr(0, ptx.find_first_of(" \t\r\n"))) +
                                        " is not a version of PTX, such as " + with_point(known_ptx));
   return static_cast<int>(major * 10 + minor);

@@ -14,12 +14,12 @@
 namespace fa::emu::driver {
 namespace {
 
-constexpr size_t most_running = 128;                         // kernels at once, as of compute capability 7.5 on
+constexpr size_t max_running = 128;                          // kernels at once, as of compute capability 7.5 on
 constexpr auto look_again = std::chrono::microseconds(200);  // at memory that an operation waits for
 
 thread_local bool runs_operation = false;
 
-/// The clock of what comes behind an operation.
+/// Adds an operation, and all before it, to the clock of one that comes behind it.
 void learn(check::StreamClock &known, const Operation &operation) {
   check::join(known, operation.known);
   if (operation.number == 0) return;
@@ -88,14 +88,14 @@ Done Queue::push(Context *context, std::vector<Done> after, std::function<void(O
 /// Wakes threads for operations that may start, and makes one more where all are busy.
 void Queue::start_workers() {
   changed_.notify_all();
-  if (ending_ || idle_workers_ > 0 || workers_ >= most_running) return;
+  if (ending_ || idle_workers_ > 0 || workers_ >= max_running) return;
   workers_++;
   std::thread([this] { work(); }).detach();
 }
 
 /// Whether the running operations let a worker start another one.
 bool Queue::may_start(const Operation &operation) const {
-  return running_.size() < most_running &&
+  return running_.size() < max_running &&
          std::all_of(
              running_.begin(), running_.end(), [](const Done &one) { return one->shares; }) &&
          is_ready(operation);
@@ -137,7 +137,7 @@ void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
   finish(*operation);
 }
 
-/// A kernel lets its dependents start: they are behind what it has waited for itself.
+/// A kernel lets its dependents start: they are behind the prerequisite that it has waited for itself.
 void Queue::trigger(Operation &operation) {
   if (!operation.trigger || operation.trigger->done) return;
   if (compares_ && operation.prerequisite && operation.prerequisite->done)
@@ -159,7 +159,7 @@ void Queue::share(Operation &operation) {
   start_workers();
 }
 
-/// Sleeps until something has changed; memory changes without a word.
+/// Sleeps until something has changed. A change of memory wakes nobody, so that operations that wait for one poll.
 void Queue::sleep(std::unique_lock<std::mutex> &lock) {
   bool looks = std::any_of(waiting_.begin(), waiting_.end(), [](const Done &one) { return one->ready != nullptr; });
   if (looks)

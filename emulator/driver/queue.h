@@ -28,7 +28,7 @@ struct Operation {
   using Clock = std::chrono::steady_clock;
   std::vector<std::shared_ptr<Operation>> after;  // emptied when it has run
   std::function<void(Operation &)> body;          // empty: a mark only
-  std::function<bool()> ready;                    // where it waits for memory: whether its turn has come
+  std::function<bool()> ready;                    // where it waits for memory: whether it may run
   Context *context = nullptr;                     // once a fault has ended it, bodies no longer run
   std::shared_ptr<Operation> trigger;             // of a kernel, a mark: done when dependents may start
   std::shared_ptr<Operation> prerequisite;        // of a dependent: the operation that griddepcontrol.wait waits for
@@ -38,7 +38,7 @@ struct Operation {
   Clock::time_point ended;
 
   // Where conflicts are looked for, under the queue's mutex:
-  check::StreamClock known;             // what comes before
+  check::StreamClock known;             // the operations before it
   uint32_t timeline = 0, number = 0;    // its place, from its begin on; 0: it does nothing
   uint64_t handed_over = 0, began = 0;  // by one count
   std::string stream;                   // as findings name it
@@ -64,7 +64,7 @@ class Queue {
   void wait(const Done &operation);
   /// Waits for all operations of a context; null: of all contexts.
   void wait_all(const Context *context);
-  /// A program has asked whether something is done: it waits, if not in here.
+  /// The program has polled an operation: it waits for one, though not in the queue.
   void asked();
   /// The host knows that these operations are done, or that one has come up to its begin.
   void seen(const std::vector<Done> &operations);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "driver/api.h"
-#include "driver/evenness.h"
+#include "driver/load_balance.h"
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"
@@ -28,7 +28,7 @@ struct Summary {
   uint64_t tensor_operations = 0;  // floating point operations of mma, wgmma and tcgen05.mma
   uint64_t barriers = 0;           // warps at bar, barrier
   std::vector<Synchronisation> synchronisation;
-  std::optional<Evenness> evenness;
+  std::optional<LoadBalance> balance;
 };
 
 /// 2 m n k of a shape such as m16n8k16; 0 for other modifiers.
@@ -44,7 +44,7 @@ Summary summarise(const Launch &launch) {
   Summary result;
   result.tensor_operations = launch.tensor_operations;
   result.synchronisation = synchronisation_of(launch);
-  result.evenness = evenness_of(launch);
+  result.balance = load_balance_of(launch);
   std::map<std::string_view, ExecutionCount> mix;
   const Program &program = *launch.program;
   for (uint32_t pc = 0; pc < launch.counts.size(); pc++) {
@@ -85,7 +85,7 @@ void print(const Launch &launch, const Summary &summary) {
   std::fprintf(stderr, "fa-emu:   %llu floating point operations of tensor cores, %llu warps at barriers\n",
                wide(summary.tensor_operations), wide(summary.barriers));
   print(launch, summary.synchronisation);
-  if (summary.evenness) print(launch, *summary.evenness);
+  if (summary.balance) print(launch, *summary.balance);
   const Traffic &traffic = launch.traffic;
   if (launch.options.count)
     std::fprintf(
@@ -149,7 +149,7 @@ std::string json_of(const Launch &launch, const Summary &summary, const Judged &
   add("global_bytes_written", traffic.global_written);
   add("sectors_per_request", ratio(traffic.global_sectors, traffic.global_requests));
   text += json_of(launch, summary.synchronisation);
-  if (summary.evenness) text += json_of(launch, *summary.evenness);
+  if (summary.balance) text += json_of(launch, *summary.balance);
   text += ",\"mix\":{";
   for (size_t i = 0; i < summary.mix.size(); i++)
     text += (i ? "," : "") + quoted(summary.mix[i].first) + ":" + std::to_string(summary.mix[i].second.warps);

@@ -53,7 +53,7 @@ std::string_view take(std::string_view &text, char separator) {
 
 /// Changes a device by a property, such as "sms=14"; false for an unknown property, or a number out of range.
 bool change(DeviceLimits &device, std::string_view property) {
-  constexpr uint64_t most_sms = 1024, least_shared = 48 << 10, most_shared = 1 << 20;
+  constexpr uint64_t max_sms = 1024, min_shared = 48 << 10, max_shared = 1 << 20;
   std::string_view value = property, name = take(value, '=');
   if (name.size() == property.size()) {
     if (name == "pageable" || name == "ats") {
@@ -73,16 +73,16 @@ bool change(DeviceLimits &device, std::string_view property) {
     return true;
   }
   uint64_t n = parse_number(value).value_or(0);
-  if (name == "sms" && n >= 1 && n <= most_sms) {
+  if (name == "sms" && n >= 1 && n <= max_sms) {
     device.sm_count = static_cast<int>(n);
-  } else if ((name == "taken" || name == "slow") && n >= 1 && n <= most_sms) {
+  } else if ((name == "taken" || name == "slow") && n >= 1 && n <= max_sms) {
     (name == "taken" ? device.taken_sms : device.slow_sms) = static_cast<int>(n);
     device.paced = true;
   } else if (name == "memory" && n >= 1) {
     device.memory_bytes = n;
   } else if (name == "l2" && n >= 1 && n <= INT32_MAX) {
     device.l2_bytes = n;
-  } else if (name == "shared" && n >= least_shared && n <= most_shared) {
+  } else if (name == "shared" && n >= min_shared && n <= max_shared) {
     device.shared_per_block_optin = static_cast<uint32_t>(n);
     device.shared_per_sm = device.shared_per_block_optin + device.shared_reserved;
   } else {

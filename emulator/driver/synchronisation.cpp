@@ -37,7 +37,7 @@ bool is_fence(const ptx::Opcode &opcode) {
          has_any(opcode, {"release", "acq_rel"});
 }
 
-/// The turns of warps in the innermost loop around an instruction.
+/// The iterations of warps in the innermost loop around an instruction.
 void find_loop(const Launch &launch, Synchronisation &one) {
   const Program &program = *launch.program;
   uint32_t first = 0, last = UINT32_MAX;
@@ -50,7 +50,7 @@ void find_loop(const Launch &launch, Synchronisation &one) {
   if (last == UINT32_MAX || launch.counts[first].warps == 0) return;
   one.first_line = program.source(first).line;
   one.last_line = program.source(last).line;
-  one.a_turn = static_cast<double>(one.warps) / static_cast<double>(launch.counts[first].warps);
+  one.per_iteration = static_cast<double>(one.warps) / static_cast<double>(launch.counts[first].warps);
 }
 
 const char *name_of(Synchronisation::Kind kind) {
@@ -91,18 +91,18 @@ std::vector<Synchronisation> synchronisation_of(const Launch &launch) {
 }
 
 void print(const Launch &launch, const std::vector<Synchronisation> &all) {
-  constexpr size_t most_lines = 24;
+  constexpr size_t max_lines = 24;
   if (all.empty()) return;
   std::fprintf(stderr, "fa-emu:   warps: %llu L2 round trips, %llu reductions, %llu fences, %llu polls in vain\n",
                wide(total(all, Synchronisation::round_trip)), wide(total(all, Synchronisation::reduction)),
                wide(total(all, Synchronisation::fence)), wide(total(all, Synchronisation::poll)));
-  for (size_t i = 0; i < std::min(all.size(), most_lines); i++) {
+  for (size_t i = 0; i < std::min(all.size(), max_lines); i++) {
     const Synchronisation &one = all[i];
     std::fprintf(stderr, "fa-emu:   %10llu  %s at %s", wide(one.warps), name_of(one.kind),
                  launch.program->place(one.pc).c_str());
     if (one.first_line)
-      std::fprintf(stderr, ", %.3g a turn of a warp in the loop of lines %u to %u", one.a_turn, one.first_line,
-                   one.last_line);
+      std::fprintf(stderr, ", %.3g an iteration of a warp in the loop of lines %u to %u", one.per_iteration,
+                   one.first_line, one.last_line);
     std::fputs("\n", stderr);
   }
 }
@@ -124,7 +124,7 @@ std::string json_of(const Launch &launch, const std::vector<Synchronisation> &al
             ",\"ptx\":" + quoted(launch.program->opcode(one.pc)) + ",\"warps\":" + std::to_string(one.warps);
     if (one.first_line)
       text += ",\"loop\":[" + std::to_string(one.first_line) + "," + std::to_string(one.last_line) +
-              "],\"a_turn\":" + std::to_string(one.a_turn);
+              "],\"per_iteration\":" + std::to_string(one.per_iteration);
     text += "}";
     some = true;
   }

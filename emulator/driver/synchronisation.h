@@ -16,14 +16,14 @@ struct Synchronisation {
     round_trip,  // an atom, or a load that other blocks' stores must be seen by: its warp waits for the L2
     reduction,   // a red, for which nobody waits
     fence,       // of the GPU or the system, or the release in a store or an atom: a MEMBAR
-    poll,        // a turn, in vain, of a loop that only waits
+    poll,        // an iteration, in vain, of a loop that only waits
   };
   Kind kind = round_trip;
   uint32_t pc = 0;
   uint64_t warps = 0;
   // The innermost loop around it that does something else than wait; 0: none.
   uint32_t first_line = 0, last_line = 0;
-  double a_turn = 0;  // of a warp in that loop
+  double per_iteration = 0;  // of a warp in that loop
 };
 
 /// In the order of the program.

@@ -92,7 +92,7 @@ void write_timeline(const Launch &launch) {
   if (left_out > 0 && !settings().quiet)
     std::fprintf(stderr, "fa-emu: FA_EMU_TIMELINE: kernel %s: %llu spans are left out, of blocks with more than %zu\n",
                  readable_name(launch.program->name).c_str(), static_cast<unsigned long long>(left_out),
-                 check::Timeline::most_spans);
+                 check::Timeline::max_spans);
   // The next launch goes on in the tail's place.
   std::fputs(tail, to.file);
   std::fflush(to.file);

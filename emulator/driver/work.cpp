@@ -1,4 +1,4 @@
-// Checking work when it is handed over, and doing it when its turn has come.
+// Checking work when it is handed over, and doing it when its operation runs.
 #include "driver/work.h"
 
 #include <cstring>
@@ -67,8 +67,8 @@ void add_rows(const CopyEnd &end, const CopyWork &work, bool writes, check::Foot
     }
 }
 
-/// Its conflicts with operations of other streams, as findings. does: what it does with its memory, if not by its
-/// ranges.
+/// Reports its conflicts with operations of other streams. does: its effect on its memory in words, where ranges do not
+/// say it.
 void compare_with_others(Context &context, const Operation &operation, const std::string &name,
                          check::Footprint footprint, const char *does = nullptr) {
   check::StreamOperation self;

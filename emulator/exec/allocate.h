@@ -9,8 +9,8 @@
 
 namespace fa::emu {
 
-/// A register that an instruction of the function writes after it has passed: wgmma's accumulators, what tcgen05.ld
-/// loads.
+/// A register that an instruction of the function writes after it has passed: wgmma's accumulators, results of
+/// tcgen05.ld.
 struct LateWrite {
   uint32_t at = 0;
   ptx::Index reg = 0;

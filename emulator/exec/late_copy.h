@@ -6,7 +6,7 @@
 
 namespace fa::emu {
 
-/// Waits until the products in flight that write what it reads have been computed, then copies as
+/// Waits until the products in flight that write its sources have been computed, then copies as
 /// Program::late_copies[instruction.target] does. Of Flow::pausing.
 void copy_late_result(Warp &warp, const Instruction &instruction, uint32_t mask);
 

@@ -214,7 +214,7 @@ class Worker {
     if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
   }
 
-  /// Whether this is a deadlock: only the queue, which knows what else is running, can decide.
+  /// Whether this is a deadlock: only the queue, which knows all that is running, can decide.
   Verdict judge() {
     Verdict verdict = launch_.blocked ? launch_.blocked(seen_progress_) : Verdict::deadlock;
     if (verdict == Verdict::end) launch_.stop = true;

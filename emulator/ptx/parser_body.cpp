@@ -4,7 +4,7 @@
 namespace fa::emu::ptx {
 namespace {
 
-constexpr uint32_t most_registers = 1u << 22;  // of one function: far above anything that compiles
+constexpr uint32_t max_registers = 1u << 22;  // of one function: far above anything that compiles
 
 Space space_of(std::string_view word) {
   if (word == "shared") return Space::shared;
@@ -108,7 +108,7 @@ void Parser::declare_registers() {
     if (at_.accept('<')) {
       uint64_t count = at_.unsigned_integer();
       at_.expect('>');
-      if (count + function_->registers.size() > most_registers) at_.fail("too many registers");
+      if (count + function_->registers.size() > max_registers) at_.fail("too many registers");
       run.numbered = true;
       run.count = static_cast<uint32_t>(count);
       scopes_.back().runs[name] = static_cast<Index>(function_->runs.size());

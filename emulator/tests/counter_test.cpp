@@ -45,8 +45,8 @@ const char *const text = R"(
 }
 )";
 
-/// One warp, five turns. To the L2 and back: an atom, an acquire load, and in one turn another atom. A release in the red, and a fence. Shared memory
-/// and other scopes do not count.
+/// One warp, five turns. To the L2 and back: an atom, an acquire load, and in one turn another atom. A release in the
+/// red, and a fence. Shared memory and other scopes do not count.
 const char *const synchronising = R"(
 .version 8.0
 .target sm_80
@@ -124,7 +124,7 @@ TEST(Counters, RoundTripsAndFences) {
   const std::string acquire = line.substr(line.find("\"ptx\":\"ld.acquire.gpu.global.u32\""));
   EXPECT_EQ(value_of(acquire, "warps"), 2 * 5);
   EXPECT_EQ(acquire.find("\"loop\":[12,23]"), acquire.find("\"loop\":")) << acquire;
-  EXPECT_EQ(value_of(acquire, "a_turn"), 1);
+  EXPECT_EQ(value_of(acquire, "per_iteration"), 1);
 }
 
 /// The waiting block has its turns as often as the other one where multiprocessors run side by side.

@@ -297,7 +297,7 @@ TEST(Mma, ShortSumsOfEightBitProducts) {
         }
         const std::vector<uint64_t> result = kernel.run(words);
         ASSERT_EQ(result.size(), 128u);
-        const int least_a = 2 - (1 << (type_a.exponent_bits - 1)), least_b = 2 - (1 << (type_b.exponent_bits - 1));
+        const int min_a = 2 - (1 << (type_a.exponent_bits - 1)), min_b = 2 - (1 << (type_b.exponent_bits - 1));
         for (int lane = 0; lane < 32; lane++)
           for (int i = 0; i < 4; i++) {
             const At at = c_16(lane, i);
@@ -306,7 +306,7 @@ TEST(Mma, ShortSumsOfEightBitProducts) {
               std::vector<emulated::Term> terms{{sum, emulated::exponent_of(sum, -126)}};
               for (const int end = k + 16; k < end; k++) {
                 const double x = value_of(type_a, a[at.row][k]), y = value_of(type_b, b[at.column][k]);
-                terms.push_back({x * y, emulated::exponent_of(x, least_a) + emulated::exponent_of(y, least_b)});
+                terms.push_back({x * y, emulated::exponent_of(x, min_a) + emulated::exponent_of(y, min_b)});
                 exact += x * y;
                 size += std::fabs(x * y);
               }

@@ -16,7 +16,7 @@ struct Kernel {
   const char *name, *body;
 };
 
-/// Kernels of a block of threads, with two parameters. %mine and %yours: the thread's word of what each points to.
+/// Kernels of a block of threads, with two parameters. %mine and %yours: the thread's word in the memory of each.
 constexpr Kernel kernels[] = {
     {"write", "st.global.u32 [%mine], %index; griddepcontrol.launch_dependents;"},
     {"read", "griddepcontrol.wait; ld.global.u32 %r, [%mine]; st.global.u32 [%yours+1024], %r;"},

@@ -201,7 +201,7 @@ TEST(StreamOrder, AWaitForAnotherStream) {
                 }),
                 race);
 }
-/// Its counter is touched by atomics alone; what comes behind it is not.
+/// Its counter is touched by atomics alone; the memory behind it is not.
 TEST(StreamOrder, AWorkspaceOfTwoLaunches) {
   expect_report(report_of([](Setting &s) {
                   s.launch("scratch", s.a, s.at);
@@ -238,7 +238,7 @@ TEST(StreamOrder, ADependentThatReadsBeforeItWaits) {
                 }),
                 "(st.global.u32), before griddepcontrol.wait");
 }
-/// What it reads before comes from a launch that its primary has waited for.
+/// It reads before its wait, but from a launch that its primary has waited for.
 TEST(StreamOrder, CleanTwinOfADependentOfADependent) {
   EXPECT_EQ(report_of([](Setting &s) {
               s.launch("write", s.a, s.at);

@@ -1,4 +1,4 @@
-// Memory: limits, copies and sets of every shape against plain loops, what pointers are, and use after free.
+// Memory: limits, copies and sets of every shape against plain loops, attributes of pointers, and use after free.
 #include "fixture.h"
 
 namespace {
@@ -209,7 +209,7 @@ TEST(Pools, OwnPools) {
   CudaPoolProperties properties{};
   properties.allocation_type = 1;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  properties.most_bytes = 1000;
+  properties.max_bytes = 1000;
   CUmemoryPool pool = nullptr;
   CUdeviceptr address = 0;
   ASSERT_EQ(call("cuMemPoolCreate", &pool, static_cast<const CudaPoolProperties *>(&properties)), CUDA_SUCCESS);

@@ -147,7 +147,7 @@ TEST_F(Fatbins, RegistersAndStackComeFromTheMachineCode) {
   call("cuModuleUnload", module);
 }
 
-int most_shared(CUfunction function) {
+int max_shared(CUfunction function) {
   int value = 0;
   EXPECT_EQ(call("cuFuncGetAttribute", &value, int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, function),
             CUDA_SUCCESS);
@@ -245,19 +245,19 @@ TEST_F(Libraries, KernelsOfSeveralContexts) {
     EXPECT_EQ(run(reinterpret_cast<CUfunction>(which)), expected(capability_of(device)));
     EXPECT_EQ(call("cuKernelSetAttribute", int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 50000, which, device),
               CUDA_SUCCESS);
-    EXPECT_EQ(most_shared(function), 50000);
+    EXPECT_EQ(max_shared(function), 50000);
 
     // A device's attributes hold in contexts to come, too; a function's own goes before them.
     CUcontext other = nullptr;
     ASSERT_EQ(call("cuCtxCreate_v2", &other, 0u, device), CUDA_SUCCESS);
     ASSERT_EQ(call("cuKernelGetFunction", &function, which), CUDA_SUCCESS);
-    EXPECT_EQ(most_shared(function), 50000);
+    EXPECT_EQ(max_shared(function), 50000);
     call("cuFuncSetAttribute", function, int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 40000);
     call("cuKernelSetAttribute", int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 50001, which, device);
-    EXPECT_EQ(most_shared(function), 40000);
+    EXPECT_EQ(max_shared(function), 40000);
     call("cuCtxDestroy_v2", other);
     use_device(device);
-    EXPECT_EQ(most_shared(reinterpret_cast<CUfunction>(which)), 50001);
+    EXPECT_EQ(max_shared(reinterpret_cast<CUfunction>(which)), 50001);
   }
   EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
   CUfunction function = nullptr;

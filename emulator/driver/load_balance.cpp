@@ -1,5 +1,5 @@
 // The end of the last block against the sum of all work.
-#include "driver/evenness.h"
+#include "driver/load_balance.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,10 +13,10 @@ unsigned long long wide(uint64_t value) {
 
 }  // namespace
 
-std::optional<Evenness> evenness_of(const Launch &launch) {
+std::optional<LoadBalance> load_balance_of(const Launch &launch) {
   if (launch.shares.empty()) return {};
   const Multiprocessors &all = launch.multiprocessors();
-  Evenness result;
+  LoadBalance result;
   result.fewest = UINT64_MAX;
   double work = 0, speed = 0;
   const double places = static_cast<double>(std::max(launch.resident_ctas / all.usable(), 1u));
@@ -32,17 +32,17 @@ std::optional<Evenness> evenness_of(const Launch &launch) {
   return result;
 }
 
-void print(const Launch &launch, const Evenness &evenness) {
+void print(const Launch &launch, const LoadBalance &balance) {
   std::fprintf(stderr,
                "fa-emu:   %u multiprocessors of %u have room: %llu to %llu blocks on one, the last ends at %llu "
                "instructions, %.3f times as late as with even shares\n",
-               launch.multiprocessors().usable(), launch.multiprocessors().count(), wide(evenness.fewest),
-               wide(evenness.most), wide(evenness.end), static_cast<double>(evenness.end) / evenness.even);
+               launch.multiprocessors().usable(), launch.multiprocessors().count(), wide(balance.fewest),
+               wide(balance.most), wide(balance.end), static_cast<double>(balance.end) / balance.even);
 }
 
-std::string json_of(const Launch &launch, const Evenness &evenness) {
-  std::string text = ",\"paced\":{\"end\":" + std::to_string(evenness.end) +
-                     ",\"even\":" + std::to_string(evenness.even) + ",\"multiprocessors\":[";
+std::string json_of(const Launch &launch, const LoadBalance &balance) {
+  std::string text = ",\"paced\":{\"end\":" + std::to_string(balance.end) +
+                     ",\"even\":" + std::to_string(balance.even) + ",\"multiprocessors\":[";
   for (uint32_t number = 0; number < launch.multiprocessors().usable(); number++) {
     const PacedShare &share = launch.shares[number];
     text += std::string(number ? "," : "") + "{\"busy\":" + std::to_string(share.busy) +
