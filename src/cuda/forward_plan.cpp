@@ -162,7 +162,7 @@ bool has_long_work(const ForwardCall &call, const TileConfig &tile) {
 /// Work tiles of one length end together by a stride, too, but not where another kernel occupies multiprocessors, or
 /// one is slow: some blocks would begin when others end. Where each has this many multiply-adds on the average,
 /// clearing the counter costs less than a hundredth of that.
-constexpr int64_t least_even_work_for_tickets = int64_t{1} << 30;
+constexpr int64_t min_even_work_for_tickets = int64_t{1} << 30;
 
 /// Whether an image's blocks can take work tiles by tickets: whichever is next when a block is free.
 bool has_tickets(const Image &image) {
@@ -178,9 +178,16 @@ bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Devic
   if (!has_tickets(*kernel.image) || !has_long_work(call, kernel.tile)) return false;
   if (plan.splits() > 1 || loop.rounds() > 1) return false;  // a call does without tickets, not without partial results
   const int64_t grid = grid_of(kernel.tile, loop.tiles, device, call.cu_seqlens_q != nullptr);
-  if (!uneven && multiply_adds(call, kernel.tile) * loop.tiles < Count(least_even_work_for_tickets) * grid)
-    return false;
-  return grid < loop.tiles && loop.tiles <= grid * kernels::wgmma::max_work_tiles;
+  if (!uneven && multiply_adds(call, kernel.tile) * loop.tiles < Count(min_even_work_for_tickets) * grid) return false;
+  return grid < loop.tiles;
+}
+
+/// Where a call has more work tiles than blocks remember tickets, it is several launches of equal size: three quarters
+/// of the blocks suffice for one, as others may begin late.
+int64_t tiles_per_launch_by_tickets(const LaunchLoop &loop, const Device &device, bool packed) {
+  const int64_t max_of_block = kernels::wgmma::max_work_tiles * 3 / 4;
+  const int64_t most = grid_of(loop.kernels[0].tile, loop.tiles, device, packed) * max_of_block;
+  return ceil_div(loop.tiles, ceil_div(loop.tiles, most));
 }
 
 /// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
@@ -244,7 +251,9 @@ void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet
 void add_tickets(const ForwardCall &call, const Device &device, ForwardPlan *plan) {
   if (!takes_tickets(call, *plan, device)) return;
   plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
-  plan->loop[0].kernels[0].dependent = false;  // it follows upon the clearing of its tickets
+  LaunchLoop &loop = plan->loop[0];
+  loop.kernels[0].dependent = false;  // it follows upon the clearing of its tickets
+  loop.tiles_per_launch = tiles_per_launch_by_tickets(loop, device, call.cu_seqlens_q != nullptr);
 }
 
 ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device) {

@@ -114,6 +114,17 @@ TEST_P(DriverCalls, Prefill) {
   }
 }
 
+/// On SM 90 a launch, whose tickets are cleared, for every 20628 work tiles: 191 for each of 108 blocks.
+TEST_P(DriverCalls, ManyWorkTiles) {
+  desc.mask = FA_MASK_CAUSAL;
+  const char *sm = std::getenv("FA_NULL_SM");
+  const bool by_tickets = sm != nullptr && std::atoi(sm) == 90;
+  const unsigned long long cleared = counter()("cuMemsetD32Async");
+  const Counts counts = forward(64, 16384, 16384, 32, 8);
+  EXPECT_EQ(counts.launches, by_tickets ? 13u : 1u);
+  EXPECT_EQ(counter()("cuMemsetD32Async") - cleared, by_tickets ? 26u : 0u);  // the call is made twice
+}
+
 // [F317]
 TEST_P(DriverCalls, DecodeInSplits) {
   const Counts counts = forward(1, 1, 32768, 32, 8, true);

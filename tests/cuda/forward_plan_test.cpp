@@ -146,9 +146,14 @@ TEST(ForwardPlan, TicketsComeWithTensorMaps) {
   remainder.problem.batch_k = 1;
   EXPECT_FALSE(takes(remainder));
   EXPECT_EQ(plan_of(remainder.get(), kernels, device).loop_count, maps ? 2 : 0);
-  EXPECT_FALSE(takes(causal(8, 1024, 1024)));        // short work tiles
-  EXPECT_FALSE(takes(causal(8, 128, 8192)));         // a work tile a block, at most
-  EXPECT_FALSE(takes(causal(1 << 12, 2048, 2048)));  // more than all blocks can keep
+  EXPECT_FALSE(takes(causal(8, 1024, 1024)));  // short work tiles
+  EXPECT_FALSE(takes(causal(8, 128, 8192)));   // a work tile a block, at most
+  Shaped many = causal(1 << 12, 2048, 2048);   // 42 launches of up to 132 * 191
+  EXPECT_EQ(takes(many), maps);
+  many.problem.batch_k = many.problem.batch;
+  const ForwardPlan launches = plan_of(many.get(), kernels, device);
+  EXPECT_EQ(launches.loop[0].tiles_per_launch, maps ? 24967 : 0);
+  EXPECT_EQ(launches.loop[0].tiles, maps ? 1 << 20 : 0);
   Shaped lengths(8, 2048, 2048, 16, 16, 64);
   static const int32_t used = 0;
   lengths.problem.seqused_k = &used;
