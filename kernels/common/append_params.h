@@ -6,8 +6,8 @@
 
 namespace fa::kernels {
 
-/// Rows of one tensor that go to another: a row is a token's of a head. An item is what a thread moves at a time: the
-/// elements of `width` pairs, or `width` elements that have none.
+/// Rows that are written from one tensor into another, one for each token and head. A thread moves an item at a time:
+/// the elements of `width` pairs, or `width` elements that have none.
 struct RowStream {
   View from, to;
   int64_t tiles;                 // of rows

@@ -60,7 +60,7 @@ struct BackwardParams : Params {
   int32_t dsinks_batch;    // 1: summed over the batch
   int32_t batch_k;         // of k: sequences, rows of the cache under kv_batch_idx, 1 when packed
   int32_t dout_dtype, dq_dtype, dk_dtype, dv_dtype, dbias_dtype;  // Dtype
-  uint32_t accumulate;                                            // Accumulate; what is added to is f32
+  uint32_t accumulate;                                            // Accumulate, of gradients in f32
 };
 
 }  // namespace fa::kernels

@@ -35,8 +35,8 @@ constexpr ElementLine line_of(Dtype dtype) {
   return *line;
 }
 
-/// The properties of a type, one specialisation each. A type lacks what its specialisation lacks, and code that needs
-/// it does not compile: a format of caches alone has no softmax.
+/// The properties of a type, one specialisation each. Code that needs a property which a specialisation
+/// lacks does not compile: a format of caches alone has no softmax.
 ///
 ///   infinity            its bits, which are those of the exponent
 ///   max_offset          where m is set, a row's largest weight becomes 2^max_offset; see collective/rescale.cuh
@@ -124,18 +124,13 @@ constexpr int element_bytes(Dtypes<First, Rest...>, int32_t dtype) {
 
 /// Whether gradients of scores are scaled where a type is computed with.
 constexpr bool scales_gradients(int32_t dtype) {
-  return [=]<Dtype... D>(Dtypes<D...>) {
-    return ((dtype == D && Element<D>::scales_gradients) || ...);
-  }
-  (ComputeTypes());
+  return
+      [=]<Dtype... D>(Dtypes<D...>) { return ((dtype == D && Element<D>::scales_gradients) || ...); }(ComputeTypes());
 }
 
 /// Whether the tensor cores' kernels for 16 bits compute with a type, on architectures that have its products.
 constexpr bool is_16_bit(int32_t dtype) {
-  return [=]<Dtype... D>(Dtypes<D...>) {
-    return ((dtype == D && Element<D>::bits == 16) || ...);
-  }
-  (ComputeTypes());
+  return [=]<Dtype... D>(Dtypes<D...>) { return ((dtype == D && Element<D>::bits == 16) || ...); }(ComputeTypes());
 }
 
 }  // namespace fa::kernels
