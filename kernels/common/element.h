@@ -124,13 +124,18 @@ constexpr int element_bytes(Dtypes<First, Rest...>, int32_t dtype) {
 
 /// Whether gradients of scores are scaled where a type is computed with.
 constexpr bool scales_gradients(int32_t dtype) {
-  return
-      [=]<Dtype... D>(Dtypes<D...>) { return ((dtype == D && Element<D>::scales_gradients) || ...); }(ComputeTypes());
+  return [=]<Dtype... D>(Dtypes<D...>) {
+    return ((dtype == D && Element<D>::scales_gradients) || ...);
+  }
+  (ComputeTypes());
 }
 
 /// Whether the tensor cores' kernels for 16 bits compute with a type, on architectures that have its products.
 constexpr bool is_16_bit(int32_t dtype) {
-  return [=]<Dtype... D>(Dtypes<D...>) { return ((dtype == D && Element<D>::bits == 16) || ...); }(ComputeTypes());
+  return [=]<Dtype... D>(Dtypes<D...>) {
+    return ((dtype == D && Element<D>::bits == 16) || ...);
+  }
+  (ComputeTypes());
 }
 
 }  // namespace fa::kernels
