@@ -13,14 +13,9 @@ using DqChunk = AccumulatorTile<1, 8>;
 /// In shared memory, in the order of the sums.
 constexpr int dq_chunk_bytes = 16 * 64 * 4;
 
-/// All blocks of columns.
-struct WholeChunk {
-  __device__ bool operator()(int) const { return true; }
-};
-
 /// A warp's chunk to shared memory, of its blocks of columns those of which holds(block) is true.
-template <class Holds = WholeChunk>
-__device__ __forceinline__ void store_dq_chunk(uint32_t to, const DqChunk &dq, Holds holds = {}) {
+template <class Holds>
+__device__ __forceinline__ void store_dq_chunk(uint32_t to, const DqChunk &dq, Holds holds) {
   const uint32_t own = to + dq_offset(uint32_t(mov_tid_x()) % 32, 0) * 4;
   unroll<DqChunk::column_blocks>([&](int j) {
     if (!holds(j)) return;

@@ -17,7 +17,7 @@ from .roles import DEPTH, PRODUCT, Role, around, body, unit_cycles
 from .sass import Function, Instruction
 
 WGMMA, TCGEN05 = "backward_wgmma", "backward_tcgen05"
-FAMILIES = {WGMMA: ("90a", (64, 96, 128)), TCGEN05: ("100a", (64, 128))}  # dimensions: of their images
+FAMILIES = {WGMMA: ("90a", (64, 96, 128)), TCGEN05: ("100a", (64, 96, 128))}  # dimensions: of their images
 CONSUMERS, ROWS = 2, 64  # warpgroups of backward_wgmma, and the keys of each
 LANES = 128  # of a warpgroup
 HOPPER = 4096  # operations a clock of an SM, dense, f16 or bf16
@@ -116,9 +116,10 @@ def of_tensor_memory(image: Image, function: Function, tile: Tile) -> list[Step]
     scores = tile.rows // 2
     products = (2 * image.dim + 2 * tile.rows + tile.keys) // DEPTH
     (multiplying, *_) = (loop for loop, _ in apart(function, lambda c: c[PRODUCT] >= products))
-    (adding, *_) = (loop for loop, _ in apart(function, lambda c: c["UBLKRED"] > 0 and c["LDTM"] >= image.dim // CHUNK and c["STTM"] == 0))
+    accesses = 2 * -(-image.dim // (2 * CHUNK))  # of 16 rows and 64 columns
+    (adding, *_) = (loop for loop, _ in apart(function, lambda c: c["UBLKRED"] > 0 and c["LDTM"] >= accesses and c["STTM"] == 0))
     others = [Role("products", 1, once(function, multiplying, {PRODUCT: products}, PRODUCT)),
-              Role("dq", 1, around(function, adding, {"LDTM": image.dim // CHUNK, "UBLKRED": image.dim // CHUNK}))]  # fmt: skip
+              Role("dq", 1, around(function, adding, {"LDTM": accesses, "UBLKRED": accesses}))]  # fmt: skip
     steps = []
     for name, loop in named(function, apart(function, lambda c: c["STTM"] >= 4 and c["SYNCS"] >= 5 and c[PRODUCT] == 0)).items():
         needs = {"LDTM": 2 * scores // CHUNK, "STTM": 2 * scores // CHUNK, **exponentials(name, scores)}

@@ -49,6 +49,8 @@ struct Block {
   static constexpr int columns = backward_tcgen05::columns;
   static constexpr Registers registers = registers_of(Dim);
   static constexpr int stages = q_stages, dout_stages = dout_stages_of(Dim);
+  // Accesses of tensor memory to a row of sums, and columns from one to the other, of which each has 64.
+  static constexpr int accesses = dim > 64 ? 2 : 1, access_step = dim - 64;
 
   using OwnTile = SharedTile<rows, dim>;
   using StreamedTile = SharedTile<columns, dim>;
@@ -145,18 +147,24 @@ __device__ inline uint32_t of_warp(uint32_t column, int first = 0) {
   return (threadIdx.x / 32 % 4 * 32 + first) * 65536 + column;
 }
 
-/// Begins to read 16 rows of `Blocks` blocks of columns.
-template <int Words>
-__device__ __forceinline__ void load_accumulators(uint32_t (&x)[Words], uint32_t from) {
-  unroll<Words / 32>([&](int i) { tcgen05_ld_16x256b_x8(x + 32 * i, from + 64 * i); });
+/// What a thread has of 16 rows of sums.
+template <class B>
+using RowWords = uint32_t[32 * B::accesses];
+
+/// Begins to read 16 rows of sums.
+template <class B>
+__device__ __forceinline__ void load_accumulators(RowWords<B> &x, uint32_t from) {
+  unroll<B::accesses>([&](int i) { tcgen05_ld_16x256b_x8(x + 32 * i, from + B::access_step * i); });
 }
 
-/// The words of such blocks from `first` on.
-template <int Blocks, int Words>
-__device__ __forceinline__ AccumulatorTile<1, Blocks> as_accumulators(const uint32_t (&x)[Words], int first = 0) {
+/// `Blocks` blocks of columns from an access on; the next access has those from the ninth one on.
+template <class B, int Blocks>
+__device__ __forceinline__ AccumulatorTile<1, Blocks> as_accumulators(const RowWords<B> &x, int access = 0) {
   AccumulatorTile<1, Blocks> tile;
-  unroll<Blocks>(
-      [&](int j) { unroll<4>([&](int e) { tile.block[0][j].x[e] = __uint_as_float(x[first + 4 * j + e]); }); });
+  unroll<Blocks>([&](int j) {
+    const int word = 32 * access + (j < 8 ? 4 * j : 32 + 4 * (j - B::access_step / 8));
+    unroll<4>([&](int e) { tile.block[0][j].x[e] = __uint_as_float(x[word + e]); });
+  });
   return tile;
 }
 

@@ -12,7 +12,9 @@ namespace fa::kernels::backward_tcgen05 {
 
 template <class B>
 class DqReduce {
-  static constexpr int halves = B::dim / 64, chunk_rows = 16;  // a warp's rows have two chunks a half
+  static constexpr int halves = B::accesses, chunk_rows = 16;  // a warp's rows have two chunks a half
+  // Of the last half's columns the first ones may be in the half before.
+  static constexpr int blocks_before = (64 * halves - B::dim) / block_columns;
   static_assert(dq_slots == 2 && bytes_of_chunk == dq_chunk_bytes);
 
  public:
@@ -28,7 +30,9 @@ class DqReduce {
       take(dq, n);
       unroll<halves>([&](int half) {
         wait_for_slots();
-        unroll<2>([&](int i) { store_dq_chunk(slots_ + i * dq_chunk_bytes, dq[half][i]); });
+        unroll<2>([&](int i) {
+          store_dq_chunk(slots_ + i * dq_chunk_bytes, dq[half][i], [=](int j) { return j >= first_block(half); });
+        });
         fence_proxy_async();
         __syncwarp();
         if (lane() == 0) add(row, half, tile.tile);
@@ -39,6 +43,9 @@ class DqReduce {
   }
 
  private:
+  /// Of the blocks that a half adds.
+  __device__ static constexpr int first_block(int half) { return half > 0 ? blocks_before : 0; }
+
   __device__ static int first_row() { return threadIdx.x / 32 * 32; }
 
   /// dQ to registers. Then its place is free, before the turn comes: no product waits for that.
@@ -46,14 +53,15 @@ class DqReduce {
     if (state_.pairs[n % 4] == Pairs::careful_of_keys) {
       unroll<halves>([&](int half) {
         unroll<2>([&](int i) {
-          multiply_finite<B>(dq[half][i], shared_.ds(), first_row() + chunk_rows * i, shared_.k(), 8 * half);
+          multiply_finite<B>(dq[half][i], shared_.ds(), first_row() + chunk_rows * i, shared_.k(),
+                             B::access_step / 8 * half);
         });
       });
     } else {
-      uint32_t x[2][32 * halves];
-      unroll<2>([&](int i) { load_accumulators(x[i], of_warp(Columns<B>::dq, chunk_rows * i)); });
+      RowWords<B> x[2];
+      unroll<2>([&](int i) { load_accumulators<B>(x[i], of_warp(Columns<B>::dq, chunk_rows * i)); });
       tcgen05_wait_ld(x[0], x[1]);
-      unroll<halves>([&](int half) { unroll<2>([&](int i) { dq[half][i] = as_accumulators<8>(x[i], 32 * half); }); });
+      unroll<halves>([&](int half) { unroll<2>([&](int i) { dq[half][i] = as_accumulators<B, 8>(x[i], half); }); });
     }
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(state_.dq_empty);
@@ -73,9 +81,10 @@ class DqReduce {
       }
       fence_proxy_async_global();
     }
+    const int before = first_block(half) * block_sums * 4;
     unroll<2>([&](int i) {
       float *const to = p_.dq_accum + (row + chunk_rows * i) * B::dim + 64 * half * block_rows;
-      cp_reduce_async_bulk_add_f32(to, slots_ + i * dq_chunk_bytes, dq_chunk_bytes);
+      cp_reduce_async_bulk_add_f32(to, slots_ + i * dq_chunk_bytes + before, dq_chunk_bytes - before);
     });
     cp_async_bulk_commit_group();
   }

@@ -22,10 +22,10 @@ __device__ inline void store_sums(const SharedMemory<B> &shared, const Gradient 
     sum.clear();
     if (any) {
       __syncwarp();  // stores by some lanes may have diverged the warp
-      uint32_t x[B::dim / 2];
-      load_accumulators(x, of_warp(sums, first));
+      RowWords<B> x;
+      load_accumulators<B>(x, of_warp(sums, first));
       tcgen05_wait_ld(x);
-      sum = as_accumulators<B::dim / 8>(x);
+      sum = as_accumulators<B, B::dim / 8>(x);
     }
     gradient.put_rows(
         sum, staged, [&](int r) { return warp % 4 * 32 + first + 8 * r + Sums::first_row(lane()); }, min(B::rows, rows),

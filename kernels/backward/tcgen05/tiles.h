@@ -11,7 +11,7 @@ constexpr int keys = 128, columns = 128;
 
 /// The stages of dO; Q has two.
 constexpr int dout_stages_of(int dim) {
-  return dim <= 64 ? 2 : 1;
+  return dim <= 96 ? 2 : 1;
 }
 constexpr int q_stages = 2;
 
@@ -48,7 +48,8 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .tensor_columns = tensor_columns,
           .box_queries = columns,
           .box_keys = keys,
-          .box_out = columns};
+          .box_out = columns,
+          .box_columns = dim % 64 == 0 ? 64 : 32};
 }
 
 #ifndef __CUDACC_RTC__  // NVRTC would put it on the device

@@ -40,6 +40,8 @@ TENSOR_MEMORY_GRADIENTS = [
     in_turns("chunks_still_read", "dq_reduce.cuh", "    if (lane() == 0) cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE, dim="128"),
     in_turns("fence_of_chunks", "dq_reduce.cuh", "        fence_proxy_async();\n        __syncwarp();\n        if (lane() == 0) add", "        __syncwarp();\n        if (lane() == 0) add", r"error \(proxy-fence\)"),
     in_turns("columns_of_a_chunk_of_dq", "dq_reduce.cuh", "64 * half * block_rows", "64 * half", dim="128"),
+    in_turns("columns_of_two_halves", "dq_reduce.cuh", "return half > 0 ? blocks_before : 0;", "return 0;", ANY, dim="96"),
+    in_turns("columns_of_an_access", "block.cuh", "access_step = dim - 64;", "access_step = 64;", ANY, dim="96"),
     in_turns("other_half_of_the_queries", "scores.cuh", "const int first = tile.tile * B::columns + half_ * own;", "const int first = tile.tile * B::columns;"),
     any_order("queries_of_a_thread", "scores.cuh", "first(queries.low - first_query)", "first(queries.low + 1 - first_query)"),
     any_order("careful_keys", "producer.cuh", "    if (has_nonfinite_keys()) return Pairs::careful_of_keys;\n", "", NAN),
