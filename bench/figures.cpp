@@ -53,7 +53,7 @@ class List {
       for (const Case &c : square_shapes(FA_BF16, mask)) {
         of_peak(c, machine_.tiles ? 0 : full ? 88 : !machine_.native_bf16 ? 0 : c.rows_q == 1024 ? 83 : 88);
       }
-      for (const Case &c : square_shapes(FA_F16, mask)) of_peak(c, full ? 88 : 0);
+      for (const Case &c : square_shapes(FA_F16, mask)) of_peak(c, full && !machine_.tiles ? 88 : 0);
       for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16}) forced(dtype, mask);
     }
   }
@@ -308,8 +308,8 @@ class List {
   double percent(double goal) const { return goal > 0 ? goal - machine_.relief : 0; }
 
   Peak peak_of(fa_dtype dtype) const {
-    if (dtype != FA_BF16 || !machine_.native_bf16) return Peak::f32;
-    return machine_.tiles ? Peak::bf16_amx : Peak::bf16;
+    if (machine_.tiles && (dtype == FA_F16 || dtype == FA_BF16)) return Peak::bf16_amx;
+    return dtype == FA_BF16 && machine_.native_bf16 ? Peak::bf16 : Peak::f32;
   }
 
   std::vector<Case> square_shapes(fa_dtype dtype, fa_mask mask) const {
@@ -332,7 +332,7 @@ class List {
          Measure::of_peak,
          c,
          {},
-         peak_of(c.dtype),
+         c.backward && c.dtype == FA_F16 ? Peak::f32 : peak_of(c.dtype),
          c.backward ? goal : percent(goal)});
   }
 

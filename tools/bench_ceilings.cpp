@@ -73,7 +73,7 @@ void CeilingMeter::round() {
 }
 
 const Ceiling *ceiling_of(const std::string &kernel, const std::vector<Ceiling> &ceilings) {
-  if (kernel == "cpu.amx_bf16") return find("bf16 amx", ceilings);
+  if (kernel.starts_with("cpu.amx_bf16")) return find("bf16 amx", ceilings);
   if (kernel == "cpu.avx512_bf16") return find("bf16", ceilings);
   const Ceiling *narrow = kernel == "cpu.avx2" ? find("f32 avx2", ceilings) : nullptr;
   return narrow ? narrow : find("f32", ceilings);

@@ -10,6 +10,10 @@ namespace fa::cpu {
   namespace isa {                  \
   extern const IsaKernels kernels; \
   }
+#define FA_CPU_PREFILL(isa, ...)    \
+  namespace isa {                   \
+  extern const Microkernel prefill; \
+  }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 
@@ -20,15 +24,43 @@ Engine *create(const KernelEntry &, const Attention &attention, bool) {
   return create_engine(attention, kernels);
 }
 
+/// The kernels of `rest` with a prefill of another ISA.
+struct WithPrefill {
+  Microkernel microkernels[3];
+  IsaKernels kernels;
+
+  WithPrefill(const Microkernel &prefill, const IsaKernels &rest)
+      : microkernels{rest.microkernels[0], prefill, rest.fallback()}, kernels(rest) {
+    kernels.microkernels = microkernels;
+    kernels.microkernel_count = 3;
+  }
+};
+
+template <const Microkernel &prefill, const IsaKernels &rest>
+[[maybe_unused]] Engine *create(const KernelEntry &, const Attention &attention, bool) {
+  static const WithPrefill both(prefill, rest);
+  return create_engine(attention, both.kernels);
+}
+
 /// The CPU supports every attention that fa.h describes.
 const char *supports_all(const KernelEntry &, const Attention &, MessageBuffer *) {
   return nullptr;
 }
 
+[[maybe_unused]] bool all_are(const Attention &attention, fa_dtype dtype) {
+  return attention.q_dtype == dtype && attention.kv_dtype == dtype && attention.v_dtype == dtype;
+}
+
 [[maybe_unused]] const char *needs_bf16(const KernelEntry &, const Attention &attention, MessageBuffer *) {
-  if (attention.q_dtype != FA_BF16 || attention.kv_dtype != FA_BF16 || attention.v_dtype != FA_BF16)
-    return "q, k and v are not all bf16";
+  if (!all_are(attention, FA_BF16)) return "q, k and v are not all bf16";
   if (attention.head_dim_rope != 0) return "keys are in two parts";
+  return nullptr;
+}
+
+[[maybe_unused]] const char *needs_f16(const KernelEntry &, const Attention &attention, MessageBuffer *) {
+  if (!all_are(attention, FA_F16)) return "q, k and v are not all f16";
+  if (attention.head_dim_rope != 0) return "keys are in two parts";
+  if (attention.hadamard_k > 1) return "q and k are rotated";
   return nullptr;
 }
 
@@ -49,6 +81,15 @@ constexpr KernelEntry list[] = {
 #define FA_CPU_ISA(isa, computes_in, unsupported, ...)                                                                \
   {"cpu." #isa,  FA_DEVICE_CPU,        #isa, computes_in, backward_by("cpu." #isa), &unavailable_reason<lacks_##isa>, \
    &unsupported, &create<isa::kernels>},
+#define FA_CPU_PREFILL(isa, computes_in, unsupported, options, rest) \
+  {"cpu." #isa,                                                      \
+   FA_DEVICE_CPU,                                                    \
+   #isa,                                                             \
+   computes_in,                                                      \
+   backward_by("cpu." #rest),                                        \
+   &unavailable_reason<lacks_##isa>,                                 \
+   &unsupported,                                                     \
+   &create<isa::prefill, rest::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

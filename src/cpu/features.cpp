@@ -111,6 +111,10 @@ const char *lacks_amx_bf16() {
   return permitted ? nullptr : "the operating system does not permit the tiles of AMX";
 }
 
+const char *lacks_amx_bf16x2() {
+  return lacks_amx_bf16();
+}
+
 #elif defined(__aarch64__)
 
 const char *lacks_neon() {

@@ -80,6 +80,11 @@ int64_t rows_of_tiles(const Microkernel &microkernel, Count all, int64_t threads
 
 }  // namespace
 
+int64_t rows_of_results(const IsaKernels &kernels, int64_t tile_rows) {
+  const bool recomputes = std::ranges::any_of(microkernels_of(kernels), &Microkernel::finite_scores_only);
+  return 3 * tile_rows + (recomputes ? kernels.fallback().most_rows : 0);
+}
+
 /// Rows are counted over all heads of q, however these are grouped: a tile of one key head has no more rows, and a tile
 /// of several heads may have rows of all.
 ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernels &kernels, int64_t threads) {
@@ -123,8 +128,7 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernel
                                : std::max(tiles, heads_kv * auto_splits);
 
   workspace.workers = std::max<int64_t>(at_most(items, threads), 1);
-  // Three partial results: the total, the split that is merged into it, and one recomputed with finite values only.
-  const Count results = Count(3 * workspace.tile_rows) * partial_floats(a) * sizeof(float);
+  const Count results = Count(rows_of_results(kernels, workspace.tile_rows)) * partial_floats(a) * sizeof(float);
   workspace.scratch_bytes = (aligned(sizeof(ForwardQueryTile)) + aligned(results) + aligned(kernel)).value();
   workspace.sequences_bytes = aligned(batch * sizeof(SequencePlan));
   workspace.counters_bytes = split ? aligned(tiles * sizeof(std::atomic<int32_t>)) : 0;

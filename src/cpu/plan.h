@@ -44,6 +44,10 @@ struct ForwardWorkspace {
   Count total() const { return sequences_bytes + counters_bytes + partials_bytes + Count(workers) * scratch_bytes; }
 };
 
+/// Rows of a worker's partial results: of the total, of the split that is merged into it, of one with finite values
+/// only, and of rows that the last microkernel computes again.
+int64_t rows_of_results(const IsaKernels &kernels, int64_t tile_rows);
+
 class ForwardPlan {
  public:
   static ForwardWorkspace workspace(const ForwardCall &call, const IsaKernels &kernels, int64_t threads);

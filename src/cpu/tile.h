@@ -96,11 +96,14 @@ using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 
 /// A forward microkernel: a file of kernel/, compiled for each ISA, which defines its Microkernel at its end.
 struct Microkernel {
-  int tile_rows;    // maximum of one head; at most the last microkernel's
+  int tile_rows;    // maximum of one head
   int most_rows;    // the same where threads have enough tiles of a head with many: tile_rows times a power of two
   bool many_tiles;  // false: supports only heads whose rows fit in one tile
   bool many_heads;  // a tile may have rows of several consecutive key/value heads
   bool any_stride;  // false: elements of a key's row, and of a value's, must be contiguous
+
+  bool finite_values = true;        // supports QueryTile::finite_values_only; the last one does
+  bool finite_scores_only = false;  // rows whose sum is not finite are left to the last one
 
   /// Whether it supports an attention, as far as that alone decides.
   bool (*supports)(const Attention &attention);
@@ -121,7 +124,7 @@ struct BackwardMicrokernel;  // backward/microkernel.h
 
 /// The kernels of one ISA.
 struct IsaKernels {
-  const Microkernel *microkernels;  // best first; the last supports everything, and QueryTile::finite_values_only
+  const Microkernel *microkernels;  // best first; the last supports everything
   int microkernel_count;
 
   /// Merges `next` (later keys) into `total`, row by row.

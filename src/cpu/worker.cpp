@@ -1,6 +1,7 @@
 #include "cpu/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "cpu/nonfinite.h"
@@ -36,7 +37,7 @@ class Worker {
         attention_(*shared.call.attention),
         tile_(*new (scratch) ForwardQueryTile) {
     results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(ForwardQueryTile)));
-    const int64_t floats = 3 * shared.plan.tile_rows() * (attention_.head_dim_v + 2);
+    const int64_t floats = rows_of_results(shared.kernels, shared.plan.tile_rows()) * (attention_.head_dim_v + 2);
     kernel_scratch_ = reinterpret_cast<char *>(results_) + aligned(static_cast<size_t>(floats) * sizeof(float));
     fill_constants();
   }
@@ -89,24 +90,53 @@ class Worker {
   void compute_split(const SequencePlan &plan, const WorkItem &item, int64_t split, const Partial &partial) {
     const int64_t begin = plan.begin + split * plan.keys_per_split;
     const int64_t end = std::max(begin, std::min(begin + plan.keys_per_split, plan.end));
-    plan.microkernel->compute_partial(tile_, begin, end, partial, kernel_scratch_);
+    compute_partial(*plan.microkernel, begin, end, partial);
     if (all_finite(tile_, partial)) return;
-    if (tile_.heads == 1) return fix_nonfinite(begin, end, partial);
+    if (tile_.heads == 1) return fix_nonfinite(*plan.microkernel, begin, end, partial);
     const int64_t heads = tile_.heads, rows = tile_.rows / heads;
     for (int64_t head = 0; head < heads; head++) {
       fill_tile(plan, {item.head + head, item.tile, split, 1});
       const int64_t first = head * rows;
-      fix_nonfinite(begin, end,
+      fix_nonfinite(*plan.microkernel, begin, end,
                     {partial.max + first, partial.sum + first, partial.values + first * attention_.head_dim_v});
     }
     fill_tile(plan, item);
   }
 
-  void fix_nonfinite(int64_t begin, int64_t end, const Partial &partial) {
+  void compute_partial(const Microkernel &microkernel, int64_t begin, int64_t end, const Partial &partial) {
+    microkernel.compute_partial(tile_, begin, end, partial, kernel_scratch_);
+    if (microkernel.finite_scores_only) recompute_nonfinite_rows(begin, end, partial);
+  }
+
+  /// Rows whose sum is not finite by the last microkernel, whose tiles may be smaller. Others keep their bits.
+  void recompute_nonfinite_rows(int64_t begin, int64_t end, const Partial &partial) {
+    const Microkernel &last = shared_.kernels.fallback();
+    const int64_t dim = attention_.head_dim_v;
+    float *const memory = results_ + 3 * shared_.plan.tile_rows() * (dim + 2);
+    const Partial exact = {memory, memory + last.most_rows, memory + 2 * last.most_rows};
+    QueryTile some = tile_;
+    for (int first = 0; first < tile_.rows; first += some.rows) {
+      some.rows = std::min(last.most_rows, tile_.rows - first);
+      some.row = tile_.row + first;
+      some.tree = tile_.tree + first;
+      const auto is_finite = [](float sum) { return std::isfinite(sum); };
+      if (std::all_of(partial.sum + first, partial.sum + first + some.rows, is_finite)) continue;
+      last.compute_partial(some, begin, end, exact, kernel_scratch_);
+      for (int i = 0; i < some.rows; i++) {
+        const int row = first + i;
+        if (is_finite(partial.sum[row])) continue;
+        partial.max[row] = exact.max[i];
+        partial.sum[row] = exact.sum[i];
+        std::copy_n(exact.values + i * dim, dim, partial.values + row * dim);
+      }
+    }
+  }
+
+  void fix_nonfinite(const Microkernel &microkernel, int64_t begin, int64_t end, const Partial &partial) {
     if (propagate_attended_nonfinite(tile_, begin, end, partial)) return;
     const Partial clean = scratch_partial(2);
     tile_.finite_values_only = true;
-    shared_.kernels.fallback().compute_partial(tile_, begin, end, clean, kernel_scratch_);
+    compute_partial(microkernel.finite_values ? microkernel : shared_.kernels.fallback(), begin, end, clean);
     tile_.finite_values_only = false;
     replace_by_finite(tile_, begin, end, partial, clean);
   }

@@ -14,8 +14,6 @@ SUFFIXES = {".h", ".cpp", ".cuh", ".cu", ".inc"}
 # (file, text of the line): why it is about this type alone.
 ALONE = {
     ("reference/number.h", "return dtype == FA_BF16;"): "instructions of bf16 alone",
-    ("src/cpu/cpu.cpp", "if (attention.q_dtype != FA_BF16 || attention.kv_dtype != FA_BF16 || attention.v_dtype != FA_BF16)"):
-    "instructions of bf16 alone",
 }
 
 # These define the formats.

@@ -1,6 +1,7 @@
 // fa_forward_workspace_size at random and extreme shapes: it follows from shapes, bounds and num_splits alone, never
 // falls when one of them rises, and is refused where it does not fit.
 #include <optional>
+#include <string_view>
 
 #include "call.h"
 #include "reference/random.h"
@@ -180,7 +181,10 @@ class WorkspaceSize : public testing::TestWithParam<const char *> {
             check(Sizes(GetParam(), dtype(), dim, dim_v, flags, threads), &random, extreme);
   }
 
-  fa_dtype dtype() const { return std::strstr(GetParam(), "bf16") ? FA_BF16 : FA_F32; }
+  fa_dtype dtype() const {
+    const std::string_view name = GetParam();
+    return name.ends_with("_bf16") ? FA_BF16 : name.ends_with("_bf16x2") ? FA_F16 : FA_F32;
+  }
 };
 
 // [F126]

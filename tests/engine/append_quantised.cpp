@@ -289,7 +289,7 @@ TEST_P(AppendQuantised, RandomCalls) {
 }
 
 // Kernels of bf16 alone leave caches of f16 to others.
-TEST_TARGETS(AppendQuantised, {"f32", "f16", "mixed"});
+TEST_CACHE_TARGETS(AppendQuantised, {"f32", "f16", "mixed"});
 INSTANTIATE_TEST_SUITE_P(Gpu, AppendQuantised, testing::ValuesIn(gpu_targets(all_types)), target_name);
 
 }  // namespace

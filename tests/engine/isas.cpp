@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> needed = {
     {"avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
     {"avx512_bf16", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"}},
     {"amx_bf16", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"}},
+    {"amx_bf16x2", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"}},
     {"neon", {"asimd"}},
     {"generic", {}},
 };

@@ -333,7 +333,7 @@ TEST_P(CountedQuantised, BytesOfDecode) {
   }
 }
 
-TEST_TARGETS(Quantised, {"f32", "f16", "mixed"});
+TEST_CACHE_TARGETS(Quantised, {"f32", "f16", "mixed"});
 INSTANTIATE_TEST_SUITE_P(Engine, CountedQuantised, testing::ValuesIn(gpu_targets({"f16"})), target_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, Quantised, testing::ValuesIn(gpu_targets({"f32", "f16", "bf16", "mixed"})), target_name);
 

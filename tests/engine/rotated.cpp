@@ -246,8 +246,9 @@ TEST_P(RotatedCodes, EachCacheIsRead) {
     }
 }
 
-TEST_ALL_TARGETS(Rotated, all_types);
-TEST_TARGETS(RotatedCodes, {"f32", "f16", "mixed"});
+TEST_CACHE_TARGETS(Rotated, all_types);
+INSTANTIATE_TEST_SUITE_P(Gpu, Rotated, testing::ValuesIn(gpu_targets(all_types)), target_name);
+TEST_CACHE_TARGETS(RotatedCodes, {"f32", "f16", "mixed"});
 INSTANTIATE_TEST_SUITE_P(Gpu, RotatedCodes, testing::ValuesIn(gpu_targets(all_types)), target_name);
 
 /// Calls of both operations, and without rotation.

@@ -18,15 +18,23 @@ std::vector<std::string> archs() {
   };
 }
 
-bool supports_bf16_only(const std::string &arch) {
-  return arch.ends_with("_bf16");
+bool computes(const std::string &arch, const std::string &type) {
+  if (arch.ends_with("_bf16")) return type == "bf16";
+  if (arch.ends_with("_bf16x2")) return type == "f16";
+  return true;
 }
 
 std::vector<Target> targets(const std::vector<std::string> &types) {
   std::vector<Target> all;
   for (const std::string &arch : archs())
     for (const std::string &type : types)
-      if (!supports_bf16_only(arch) || type == "bf16") all.push_back({type, arch});
+      if (computes(arch, type)) all.push_back({type, arch});
+  return all;
+}
+
+std::vector<Target> cache_targets(const std::vector<std::string> &types) {
+  std::vector<Target> all = targets(types);
+  std::erase_if(all, [](const Target &target) { return target.arch.ends_with("_bf16x2"); });
   return all;
 }
 

@@ -17,8 +17,8 @@ using namespace reference;
 /// The ISAs of this architecture, available or not.
 std::vector<std::string> archs();
 
-/// Whether an ISA has kernels for bf16 alone.
-bool supports_bf16_only(const std::string &arch);
+/// Whether an ISA has a kernel for calls of a type: some have one for bf16 or f16 alone.
+bool computes(const std::string &arch, const std::string &type);
 
 /// The GPU architectures that kernels are compiled for.
 std::vector<std::string> gpu_archs();
@@ -31,8 +31,9 @@ struct Target {
 /// The name in GoogleTest's output: "f32_avx2".
 void PrintTo(const Target &target, std::ostream *stream);
 
-/// Every ISA with each of types; every GPU architecture; both.
+/// Every ISA with each of types; those that support quantised and rotated caches; every GPU architecture; both.
 std::vector<Target> targets(const std::vector<std::string> &types);
+std::vector<Target> cache_targets(const std::vector<std::string> &types);
 std::vector<Target> gpu_targets(const std::vector<std::string> &types);
 std::vector<Target> all_targets(const std::vector<std::string> &types);
 
@@ -77,6 +78,10 @@ std::string target_name(const testing::TestParamInfo<Target> &info);
 
 #define TEST_TARGETS(Suite, ...) \
   INSTANTIATE_TEST_SUITE_P(Engine, Suite, testing::ValuesIn(targets(__VA_ARGS__)), target_name)
+
+/// Over the ISAs that support quantised and rotated caches.
+#define TEST_CACHE_TARGETS(Suite, ...) \
+  INSTANTIATE_TEST_SUITE_P(Engine, Suite, testing::ValuesIn(cache_targets(__VA_ARGS__)), target_name)
 
 /// Over GPUs as well.
 #define TEST_ALL_TARGETS(Suite, ...) \

@@ -6,6 +6,9 @@ namespace fa::cpu {
 const char *lacks_amx_bf16() {
   return nullptr;
 }
+const char *lacks_amx_bf16x2() {
+  return nullptr;
+}
 const char *lacks_avx512_bf16() {
   return nullptr;
 }

@@ -10,6 +10,7 @@ EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
 TILES = r"^(forward|property)\.bf16\.(amx_bf16|amx_bf16_model)$"
+TILES_IN_PARTS = r"^(forward|property|extremes|masked)\.f16\.(amx_bf16x2|amx_bf16x2_model)$"
 BITWISE = r"^bitwise\.bf16\.(amx_bf16|amx_bf16_model)$"
 TILED_GRADIENTS = r"^(backward|backward_property|fuzz)\.bf16\.(amx_bf16|amx_bf16_model)$"
 MERGE = r"^merge\.f32\.(avx2|generic)$"
@@ -426,11 +427,16 @@ CPU = [
     Mutant("masked_by_a_row", "src/cpu/masked.h", "i < first + n && i < tile.rows", "i < first + 1", MASKED),
     Mutant("masked_beyond_a_window", "src/cpu/masked.h", "r.low == row.low && r.high == row.high", "true", MASKED),
     Mutant("masked_by_many_keys", "src/cpu/masked.h", "for (; i < n; i++) {", "for (; i + 1 < n; i++) {", MASKED),
-    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + a_next,", "load<5>(a + 0 * a_next,", TILES),
+    Mutant("rows_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<5>(a + left.next_rows,", "load<5>(a + 0 * left.next_rows,", TILES),
     Mutant("columns_of_the_first_tile", "src/cpu/kernel/tile_products.h", "load<7>(b + width,", "load<7>(b,", TILES),
     Mutant("keys_between_tiles", "src/cpu/kernel/segments.h", "has_tiles ? 32 : 16", "16", TILES),
     Mutant("values_behind_the_last_key", "src/cpu/kernel/keys.h", "i + r < n", "i + r <= n", TILES),
-    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill_block.h", "int k = used; k < whole;", "int k = used; k < used;", TILES),
+    Mutant("weights_behind_the_last_key", "src/cpu/kernel/prefill_block.h", "int k = Simd::parts * used; k < Simd::parts * whole;", "int k = used; k < used;", TILES),
+    Mutant("parts_of_the_first", "src/cpu/kernel/products.h", "first = S::sub(first, S::low_of_pair(rounded));", "first = S::sub(first, first);", TILES_IN_PARTS),
+    Mutant("products_of_first_parts", "src/cpu/kernel/tile_products.h", "load_left(a + left.next_part, left);", "load_left(a, left);", TILES_IN_PARTS),
+    Mutant("infinite_scores_in_parts", "src/cpu/worker.cpp", "if (microkernel.finite_scores_only)", "if (false)", TILES_IN_PARTS),
+    Mutant("rows_next_to_infinite_scores", "src/cpu/worker.cpp", "if (is_finite(partial.sum[row])) continue;", "", TILES_IN_PARTS),
+    Mutant("finite_values_by_other_sums", "src/cpu/worker.cpp", "microkernel.finite_values ? microkernel", "!microkernel.finite_values ? microkernel", TILES_IN_PARTS),
     Mutant("columns_behind_the_last_operand", "src/cpu/kernel/backward/stage.h", "d < stored(operands(dim))", "d < operands(dim)", TILED_GRADIENTS),
     Mutant("queries_behind_the_last_vector", "src/cpu/kernel/backward/accumulate.h", "left[k * pitch + i] = 0;", ";", TILED_GRADIENTS),
     Mutant("gradients_behind_the_last_key", "src/cpu/kernel/backward/accumulate.h", "for (int64_t i = n; i < stored(n); i++)\n        for", "for (int64_t i = n; i < n; i++)\n        for", TILED_GRADIENTS),
@@ -595,8 +601,8 @@ CPU = [
     Mutant(
         "three_results",
         "src/cpu/plan.cpp",
-        "Count(3 * workspace.tile_rows)",
-        "Count(2 * workspace.tile_rows)",
+        "return 3 * tile_rows + ",
+        "return 2 * tile_rows + ",
         r"^(memory|property|forward)\.f32\.generic$",
     ),
     Mutant(

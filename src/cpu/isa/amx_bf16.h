@@ -69,7 +69,7 @@ struct AmxTiles {
 #endif
 };
 
-struct Simd : Avx512Bf16 {
+struct AmxBf16 : Avx512Bf16 {
   using Tiles = AmxTiles;
   static constexpr int subtiles = 4, most_subtiles = 16;  // values are transposed once for all
 };

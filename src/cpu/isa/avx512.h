@@ -19,6 +19,7 @@ struct Avx512 {
   static constexpr int tile_vectors = 4;  // 4 keys x 4 vectors of queries: 16 accumulators
   static constexpr int subtiles = 2, most_subtiles = 2;
   static constexpr int pack = 1;  // operands of the products are f32
+  static constexpr int parts = 1;
   static constexpr int decode_rows = 16;
   static constexpr int group_rows = 8;  // that share a load in decode
   static constexpr bool fused = true;   // fma rounds once

@@ -21,6 +21,12 @@ struct Avx512Bf16 : Avx512 {
     return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low)));
   }
 
+  static Vec low_of_pair(Vec pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16)); }
+  static Vec high_of_pair(Vec pairs) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+  }
+
   /// 32 numbers as bf16.
   static Vec rounded(Vec first, Vec second) { return _mm512_castsi512_ps((__m512i)_mm512_cvtne2ps_pbh(second, first)); }
 

@@ -15,6 +15,7 @@ struct Simd {
   static constexpr int tile_vectors = 4;
   static constexpr int subtiles = 4, most_subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
+  static constexpr int parts = 1;
   static constexpr int decode_rows = 4;
   static constexpr int group_rows = 4;  // that share a load in decode
   static constexpr bool fused = true;   // fma rounds once

@@ -8,9 +8,10 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
+/// Up to tile_vectors vectors of queries, transposed.
 struct SubTile {
-  float *q, *out;
+  float *q;          // [operands][parts][lanes]
+  float *out;        // [dim][lanes]
   float *max, *sum;  // [lanes]; the maximum of the kernel's scores
   int32_t *low, *high, *position;
   float *position_overflow, *slope;
@@ -42,7 +43,7 @@ inline void rows_to_columns(const float *const *rows, int64_t dim, float *column
     load_columns(rows, d, block);
     const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
     for (int i = 0; i < n; i += Simd::pack)
-      Simd::store(columns + (d + i) / Simd::pack * lanes, make_operands(block[i], block[i + Simd::pack - 1]));
+      store_operands(columns + (d + i) / Simd::pack * operand_pitch, block[i], block[i + Simd::pack - 1]);
   }
 }
 
@@ -65,7 +66,7 @@ inline void transpose_queries(const QueryTile &tile, SubTile &t, float *buffer) 
       for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
     }
     rows_to_columns(rows, dim, t.q + v * width);
-    for (int64_t d = operands(dim); d < stored(operands(dim)); d++)
+    for (int64_t d = Simd::parts * operands(dim); d < row_floats(dim); d++)
       Simd::store(t.q + d * lanes + v * width, Simd::zero());
   }
 }

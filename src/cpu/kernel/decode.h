@@ -241,6 +241,7 @@ constexpr Microkernel decode_microkernel = {
     .many_tiles = false,
     .many_heads = true,
     .any_stride = false,
+    .finite_values = false,
     .supports = decode_supports,
     .scratch_bytes = decode_scratch_bytes,
     .compute_partial = decode_partial,

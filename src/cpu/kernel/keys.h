@@ -12,12 +12,34 @@ struct Rows {
   int64_t pitch;
 };
 
-/// Keys j .. j + n - 1 as rows of stored(operands(dim)) operands; stored(n) of them may be read, of which the last have
+/// The elements of a row in whole tiles of operands.
+constexpr int64_t padded_elements(int64_t n) {
+  return (n + tile_elements - 1) / tile_elements * tile_elements;
+}
+
+/// The parts of n numbers, rows of padded_elements(n) bf16 that are 0 from the n-th on. The numbers are padded, too.
+template <class S = Simd>
+inline void split_row(float *row, int64_t n, uint16_t *to) {
+  const int64_t pitch = padded_elements(n);
+  for (int64_t d = n; d < pitch; d++) row[d] = 0;
+  for (int64_t d = 0; d < pitch; d += 2 * width) {
+    Vec first = S::load(row + d), second = S::load(row + d + width);
+    for (int part = 0; part < S::parts; part++) {
+      uint16_t *at = to + part * pitch + d;
+      S::store(reinterpret_cast<float *>(at), S::rounded(first, second));
+      first = S::sub(first, S::load_bf16(at));
+      second = S::sub(second, S::load_bf16(at + width));
+    }
+  }
+}
+
+/// Keys j .. j + n - 1 as rows of row_floats(dim); stored(n) of them may be read, of which the last have
 /// any contents.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  const int64_t bytes = dtype_bytes(s.k.dtype), pitch = stored(operands(dim));
-  const bool are_operands = !is_quantised(s.k.dtype) && s.k_rope_dim == 0 && bytes * Simd::pack == 4 &&
-                            dim == pitch * Simd::pack && s.k.element == bytes && s.k.row % 4 == 0;
+  const int64_t bytes = dtype_bytes(s.k.dtype), pitch = row_floats(dim);
+  const bool are_operands = Simd::parts == 1 && !is_quantised(s.k.dtype) && s.k_rope_dim == 0 &&
+                            bytes * Simd::pack == 4 && dim == pitch * Simd::pack && s.k.element == bytes &&
+                            s.k.row % 4 == 0;
   // A tile's rows are read together: rows of many heads next to each other would share few sets of a cache.
   const bool near = !has_tiles || (n == stored(n) && s.k.row <= 2 * dim * bytes);
   if (are_operands && near && evenly_spaced(s.pages, j, n))
@@ -25,6 +47,10 @@ inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, fl
   for (int64_t i = 0; i < n; i++) {
     if constexpr (Simd::pack == 1) {
       load_key(buffer + i * pitch, s, j + i, dim);
+    } else if constexpr (Simd::parts > 1) {
+      float row[padded_elements(FA_MAX_HEAD_DIM)];
+      load_key(row, s, j + i, dim);
+      split_row(row, dim, reinterpret_cast<uint16_t *>(buffer + i * pitch));
     } else {
       const char *from = row_of(s.k, s.pages, j + i);
       for (int64_t d = dim / 2; d < pitch; d++) buffer[i * pitch + d] = 0;  // the last pair may be half of one
@@ -70,19 +96,40 @@ inline void stage_value_pairs(const QueryTile &tile, int64_t j, int64_t n, int64
   }
 }
 
+/// 0 in place of numbers that are not finite.
+inline void keep_finite(float *x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) x[i] = x[i] - x[i] == 0 ? x[i] : 0;
+}
+
+/// The parts of value j, rows of padded_elements(dim) bf16: where there is one, in place if possible.
+template <class S = Simd>
+inline const uint16_t *value_parts(const QueryTile &tile, int64_t j, int64_t dim, uint16_t *buffer) {
+  const KeyStream &s = tile.keys;
+  if constexpr (S::parts == 1) {
+    return bf16_row(row_of(s.v, s.pages, j), s.v.element, dim, tile.finite_values_only, buffer);
+  } else {
+    float row[padded_elements(FA_MAX_HEAD_DIM)];
+    load_cached_row(row, s.v, s.v_factors, s.pages, j, dim);
+    if (tile.finite_values_only) keep_finite(row, dim);
+    split_row<S>(row, dim, buffer);
+    return buffer;
+  }
+}
+
 /// Values of keys j .. j + n - 1 as packed tiles, a row for each dim; the operands of keys beyond are 0.
 template <class S = Simd>
 inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  const KeyStream &s = tile.keys;
-  static constexpr uint16_t none[FA_MAX_HEAD_DIM] = {};
-  uint16_t copies[tile_elements][FA_MAX_HEAD_DIM];
-  for (int64_t i = 0; i < n; i += tile_elements, buffer += stored(dim) * tile_rows) {
+  constexpr int64_t most = S::parts * padded_elements(FA_MAX_HEAD_DIM);
+  static constexpr uint16_t none[most] = {};
+  uint16_t copies[tile_elements][most];
+  for (int64_t i = 0; i < n; i += tile_elements) {
     const uint16_t *row[tile_elements];
-    for (int r = 0; r < tile_elements; r++)
-      row[r] = i + r < n
-                   ? bf16_row(row_of(s.v, s.pages, j + i + r), s.v.element, dim, tile.finite_values_only, copies[r])
-                   : none;
-    transpose_pairs<S>(row, dim, buffer);
+    for (int r = 0; r < tile_elements; r++) row[r] = i + r < n ? value_parts<S>(tile, j + i + r, dim, copies[r]) : none;
+    for (int part = 0; part < S::parts; part++, buffer += stored(dim) * tile_rows) {
+      if (part > 0)
+        for (const uint16_t *&each : row) each += padded_elements(dim);
+      transpose_pairs<S>(row, dim, buffer);
+    }
   }
 }
 
@@ -98,8 +145,7 @@ inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t di
     if (s.v.dtype == FA_F32 && s.v.element == 4 && evenly_spaced(s.pages, j, n) && !tile.finite_values_only)
       return {reinterpret_cast<const float *>(row_of(s.v, s.pages, j)), s.v.row / 4};
     for (int64_t i = 0; i < n; i++) load_cached_row(buffer + i * dim, s.v, s.v_factors, s.pages, j + i, dim);
-    if (tile.finite_values_only)
-      for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
+    if (tile.finite_values_only) keep_finite(buffer, n * dim);
   }
   return {buffer, dim};
 }

@@ -17,9 +17,9 @@ constexpr int prefill_blocks = has_tiles ? 3 : 1;
 
 struct PrefillScratch {
   SubTile sub[Simd::most_subtiles];
-  float *scores;  // [prefill_blocks][prefill_keys][lanes]
-  float *staging;
-  float *rows;  // [lanes][the larger head dim], for transposing
+  float *scores;         // [prefill_blocks][prefill_keys][lanes]
+  float *keys, *values;  // a block of each, staged
+  float *rows;           // [lanes][the larger head dim], for transposing
 };
 
 inline bool prefill_supports(const Attention &) {
@@ -28,9 +28,9 @@ inline bool prefill_supports(const Attention &) {
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
-  const int64_t floats = subtiles * lanes * (stored(a.head_dim) + stored(a.head_dim_v) + 7) +
-                         prefill_blocks * prefill_keys * lanes +
-                         prefill_keys * (stored(a.head_dim) + stored(a.head_dim_v)) + width * (larger_dim(a) + width);
+  const int64_t floats = subtiles * lanes * (row_floats(a.head_dim) + stored(a.head_dim_v) + 7) +
+                         prefill_blocks * prefill_keys * lanes + prefill_keys * row_floats(a.head_dim) +
+                         row_floats(prefill_keys) * stored(a.head_dim_v) + width * (larger_dim(a) + width);
   return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -46,7 +46,7 @@ inline PrefillScratch *carve(const QueryTile &tile, void *memory) {
   s->scores = take(prefill_blocks * prefill_keys * lanes);
   for (int i = 0; i * lanes < tile.rows; i++) {
     SubTile &t = s->sub[i];
-    t.q = take(stored(a.head_dim) * lanes);
+    t.q = take(row_floats(a.head_dim) * lanes);
     t.out = take(stored(a.head_dim_v) * lanes);
     t.max = take(lanes);
     t.sum = take(lanes);
@@ -56,7 +56,8 @@ inline PrefillScratch *carve(const QueryTile &tile, void *memory) {
     t.high = reinterpret_cast<int32_t *>(take(lanes));
     t.position = reinterpret_cast<int32_t *>(take(lanes));
   }
-  s->staging = take(prefill_keys * (stored(a.head_dim) + stored(a.head_dim_v)));
+  s->keys = take(prefill_keys * row_floats(a.head_dim));
+  s->values = take(row_floats(prefill_keys) * stored(a.head_dim_v));
   s->rows = take(width * (larger_dim(a) + width));
   return s;
 }
@@ -138,13 +139,13 @@ class Stages {
   void multiply(const Block *values, Block *scores, const Alongside &alongside) {
     const Attention &a = *tile_.attention;
     if (scores != nullptr) {
-      if (scores->key != key_of_keys_) keys_ = stage_keys(tile_.keys, scores->key, scores->n, a.head_dim, s_->staging);
+      if (scores->key != key_of_keys_) keys_ = stage_keys(tile_.keys, scores->key, scores->n, a.head_dim, s_->keys);
       key_of_keys_ = scores->key;
       compute_scores(tile_, m_, keys_, *scores, alongside);
     }
     if (values != nullptr) {
-      float *staging = s_->staging + prefill_keys * stored(a.head_dim);
-      if (values->key != key_of_values_) values_ = stage_values(tile_, values->key, values->n, a.head_dim_v, staging);
+      if (values->key != key_of_values_)
+        values_ = stage_values(tile_, values->key, values->n, a.head_dim_v, s_->values);
       key_of_values_ = values->key;
       add_values(tile_, values_, *values, alongside);
     }
@@ -218,6 +219,7 @@ constexpr Microkernel prefill_microkernel = {
     .many_tiles = true,
     .many_heads = false,
     .any_stride = true,
+    .finite_scores_only = Simd::parts > 1,  // Inf is not the sum of its parts
     .supports = prefill_supports,
     .scratch_bytes = prefill_scratch_bytes,
     .compute_partial = prefill_partial,

@@ -110,6 +110,10 @@ inline void add_maxima(const float *scores, int64_t first_key, int64_t keys, int
   }
 }
 
+/// The head dimension from which on a score does without products of second parts: these are at most 64 u of it
+/// (u = 2^-24), products of tiles are off by 17 + 3/32 dims u, scale and bias by 16 u, and its bound has dims + 16.
+constexpr int64_t most_products_dim = 96;
+
 /// S = Q K^T of one segment, and its maxima.
 template <class Alongside>
 inline void score_segment(const QueryTile &tile, const ScoreMod &m, const Rows &keys, const Block &block,
@@ -123,12 +127,19 @@ inline void score_segment(const QueryTile &tile, const ScoreMod &m, const Rows &
   with_count(g.last - g.first, [&](auto count) {
     constexpr int vectors = decltype(count)::value;
     if constexpr (has_tiles) {
-      tile_gemm<false>(
-          natural_rows(rows, keys.pitch), g.end - g.begin, q, lanes, vectors, dim, to, lanes, NoWork(),
-          [&](int64_t r, int64_t first) {
-            if (m.plain) add_maxima(to, r * tile_rows, g.end - g.begin, first, vectors, found);
-          },
-          alongside);
+      const auto multiply = [&](auto products) {
+        tile_gemm<false, decltype(products)::value>(
+            natural_rows(rows, keys.pitch), g.end - g.begin, q, operand_pitch, vectors, dim, to, lanes, NoWork(),
+            [&](int64_t r, int64_t first) {
+              if (m.plain) add_maxima(to, r * tile_rows, g.end - g.begin, first, vectors, found);
+            },
+            alongside);
+      };
+      if (Simd::parts == 1 || tile.attention->head_dim >= most_products_dim) {
+        multiply(Constant<PartProducts::most>());
+      } else {
+        multiply(Constant<PartProducts::all>());
+      }
     } else if constexpr (vectors <= Simd::tile_vectors) {
       gemm_qk<vectors>(rows, keys.pitch, g.end - g.begin, q, dim, to, found);
     }
@@ -199,7 +210,7 @@ template <int vectors>
   for (int k = 0; k < keys; k += Simd::pack) FA_UNROLL for (int v = 0; v < vectors; v++) {
       const Vec first = weight(k, v);
       const Vec second = Simd::pack == 1 ? first : k + 1 < keys ? weight(k + 1, v) : Simd::zero();
-      Simd::store(weights + k / Simd::pack * lanes + v * width, make_operands(first, second));
+      store_operands(weights + k / Simd::pack * operand_pitch + v * width, first, second);
     }
   FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
 }
@@ -252,7 +263,7 @@ class Exponentials {
   template <int vectors>
   [[gnu::always_inline]] void apply(int first, int keys) {
     apply_exp2<vectors>(block_->scores + key_ * lanes + first * width, keys, scale_, block_->finite + first,
-                        block_->sum + first, block_->scores + operands(key_) * lanes + first * width);
+                        block_->sum + first, block_->scores + operands(key_) * operand_pitch + first * width);
   }
 
   Block *block_;
@@ -273,16 +284,16 @@ inline void add_values(const QueryTile &tile, const Rows &values, const Block &b
   if (!fold) rescale(t.out, block.alpha, block.changed, 0, dim, 0, t.vectors);
   for (int i = 0; i < block.count; i++) {
     const Segment &g = block.segments[i];
-    float *weights = block.scores + operands(g.begin) * lanes + g.first * width, *out = t.out + g.first * width;
+    float *weights = block.scores + operands(g.begin) * operand_pitch + g.first * width, *out = t.out + g.first * width;
     with_count(g.last - g.first, [&](auto active) {
       constexpr int columns = decltype(active)::value;
       if constexpr (has_tiles) {
         const int used = operands(g.end - g.begin), whole = static_cast<int>(stored(used));
-        for (int k = used; k < whole; k++)
+        for (int k = Simd::parts * used; k < Simd::parts * whole; k++)
           for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
-        const float *of_segment = values.data + operands(g.begin) * stored(dim);
-        tile_gemm<true>(
-            packed_tiles(of_segment, stored(dim)), dim, weights, lanes, columns, whole, out, lanes,
+        const float *of_segment = values.data + Simd::parts * operands(g.begin) * stored(dim);
+        tile_gemm<true, PartProducts::most>(
+            packed_tiles(of_segment, stored(dim)), dim, weights, operand_pitch, columns, whole, out, lanes,
             [&](int64_t r, int64_t v) {
               if (fold && i == 0)
                 rescale(out, block.alpha, block.changed, r * tile_rows, smaller((r + 2) * tile_rows, stored(dim)), v,

@@ -1,7 +1,10 @@
 // The two matrix products of a tile, on natural rows of keys and values: only queries and scores are transposed.
 //   S^T[key][query] = K Q^T: broadcast an operand of a key, multiply with a vector of queries
 //   O^T[dim][query] = V^T P^T: broadcast an operand of a value, multiply with a vector of weights
-// An operand is 32 bits: one f32, or (Simd::pack 2) a pair of bf16 that one instruction multiplies and adds up.
+// An operand is 32 bits: one f32, or (Simd::pack 2) a pair of bf16 that one instruction multiplies and adds up. A
+// number of a more exact type is the sum of several bf16 (Simd::parts), the first of which is the number rounded:
+// products are then those of parts (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype
+// For Higher-Precision Computations", 2019).
 #pragma once
 
 #include "cpu/kernel/macros.h"
@@ -48,11 +51,32 @@ constexpr int64_t stored(int64_t n) {
   return has_tiles ? whole_tiles(n) * tile_rows : n;
 }
 
+/// Floats of a row of n elements as operands, all parts.
+constexpr int64_t row_floats(int64_t n) {
+  return Simd::parts * stored(operands(n));
+}
+
 /// The operands of two consecutive elements: a pair, or where an operand is one element, the first.
 template <class S = Simd>
 inline Vec make_operands(Vec first, Vec second) {
   if constexpr (S::pack == 2) return S::pair(first, second);
   return first;
+}
+
+/// Floats from a row of operands to the next, in arrays [operands][parts][lanes].
+constexpr int operand_pitch = Simd::parts * lanes;
+
+/// Stores the parts of operands, rows of `lanes`. Of a number that is not finite, further parts are NaN.
+template <class S = Simd>
+[[gnu::always_inline]] inline void store_operands(float *to, Vec first, Vec second) {
+  FA_UNROLL for (int part = 0; part < S::parts; part++) {
+    const Vec rounded = make_operands<S>(first, second);
+    S::store(to + part * lanes, rounded);
+    if constexpr (S::parts > 1) {
+      first = S::sub(first, S::low_of_pair(rounded));
+      second = S::sub(second, S::high_of_pair(rounded));
+    }
+  }
 }
 
 inline Vec broadcast(const float *operand) {
@@ -108,9 +132,9 @@ template <int rows, int vectors>
       Simd::store(out + r * lanes + i * width, sum[r][i]);
 }
 
-template <int n>
+template <auto n>
 struct Constant {
-  static constexpr int value = n;
+  static constexpr auto value = n;
 };
 
 /// Calls f(Constant<n>) for a run-time 1 <= n <= 4.

@@ -11,21 +11,24 @@ namespace {
 /// Elements of the operands in a tile's row.
 constexpr int tile_elements = Simd::pack * tile_rows;
 
-/// A left factor: rows of a tile, the next tile of rows and the next tile of operands are these floats apart.
+/// A left factor: rows of a tile, the next tile of rows, of operands and of the next part are these floats apart.
 struct TileRows {
   const float *data;
-  int64_t row, next_rows, next_operands;
+  int64_t row, next_rows, next_operands, next_part;
 };
 
-/// Rows as they are in memory.
+/// Rows as they are in memory: [parts][operands].
 inline TileRows natural_rows(const float *data, int64_t pitch) {
-  return {data, pitch, tile_rows * pitch, tile_rows};
+  return {data, pitch, tile_rows * pitch, tile_rows, pitch / Simd::parts};
 }
 
-/// Tiles that are contiguous: [tile of operands][tile of rows], of `rows` rows in whole tiles.
+/// Tiles that are contiguous: [tile of operands][parts][tile of rows], of `rows` rows in whole tiles.
 inline TileRows packed_tiles(const float *data, int64_t rows) {
-  return {data, tile_rows, tile_rows * tile_rows, rows * tile_rows};
+  return {data, tile_rows, tile_rows * tile_rows, Simd::parts * rows * tile_rows, rows * tile_rows};
 }
+
+/// The products of parts that are added up: all, or not those of two second parts, 2^-18 of the whole or less.
+enum class PartProducts { all, most };
 
 /// The registers of a block of rows x vectors tiles, at most 2 x 2: sums 0 to 3, left factors 4, 5, right factors 6, 7.
 template <int rows, int vectors, class T>
@@ -52,20 +55,45 @@ struct TileBlock {
     });
   }
 
-  /// Adds the product of one tile of operands.
-  static void multiply_add(const float *a, int64_t a_row, int64_t a_next, const float *b, int64_t b_row) {
+  static void load_left(const float *a, const TileRows &left) {
+    T::template load<4>(a, left.row);
+    if constexpr (rows == 2) T::template load<5>(a + left.next_rows, left.row);
+  }
+  static void load_right(const float *b, int64_t b_row) {
     T::template load<6>(b, b_row);
-    T::template load<4>(a, a_row);
-    T::template multiply_add<0, 4, 6>();
-    if constexpr (vectors == 2) {
-      T::template load<7>(b + width, b_row);
-      T::template multiply_add<1, 4, 7>();
+    if constexpr (vectors == 2) T::template load<7>(b + width, b_row);
+  }
+  static void multiply_add() {
+    each_sum([](auto sum, int, int) {
+      constexpr int at = decltype(sum)::value;
+      T::template multiply_add<at, 4 + at / 2, 6 + at % 2>();
+    });
+  }
+
+  /// Adds the product of one tile of operands: of two parts, the least products first. alongside() once for each part.
+  template <int parts, PartProducts products, class Alongside>
+  [[gnu::always_inline]] static void multiply_add(const float *a, const TileRows &left, const float *b, int64_t b_row,
+                                                  const Alongside &alongside) {
+    if constexpr (parts == 1) {
+      load_right(b, b_row);
+      load_left(a, left);
+      multiply_add();
+    } else {
+      static_assert(parts == 2);
+      load_left(a + left.next_part, left);
+      if constexpr (products == PartProducts::all) {
+        load_right(b + lanes, b_row);
+        multiply_add();
+      }
+      load_right(b, b_row);
+      multiply_add();
+      alongside();
+      load_left(a, left);
+      multiply_add();
+      load_right(b + lanes, b_row);
+      multiply_add();
     }
-    if constexpr (rows == 2) {
-      T::template load<5>(a + a_next, a_row);
-      T::template multiply_add<2, 5, 6>();
-      if constexpr (vectors == 2) T::template multiply_add<3, 5, 7>();
-    }
+    alongside();
   }
 };
 
@@ -93,10 +121,12 @@ struct NoWork {
   void operator()() const {}
 };
 
-/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles. Vectors
-/// work next to the products: before(row, vector) and after(row, vector) with blocks of C, from a tile of rows and a
-/// vector on, while other blocks are multiplied; alongside() once for each tile of operands of a block.
-template <bool add, class S = Simd, class Before = NoWork, class After = NoWork, class Alongside = NoWork>
+/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles; parts of B
+/// are rows of `lanes`. Vectors work next to the products: before(row, vector) and after(row, vector) with blocks of C,
+/// from a tile of rows and a vector on, while other blocks are multiplied; alongside() once for each tile of operands of
+/// a block and each part.
+template <bool add, PartProducts products = PartProducts::all, class S = Simd, class Before = NoWork,
+          class After = NoWork, class Alongside = NoWork>
 inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b_row, int64_t vectors, int64_t n,
                       float *c, int64_t c_row, const Before &before = {}, const After &after = {},
                       const Alongside &alongside = {}) {
@@ -112,8 +142,7 @@ inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b
       block.clear();
     }
     for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row) {
-      block.multiply_add(left, a.row, a.next_rows, right, b_row);
-      alongside();
+      block.template multiply_add<S::parts, products>(left, a, right, b_row, alongside);
     }
     if (v + 2 < vectors) {
       before(r, v + 2);
