@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 HEAD_DIMS = [64, 128]
-MODES = [("f32", False), ("f32", True), ("bf16", False), ("bf16", True)]
+MODES = [("f32", False), ("f32", True), ("f16", False), ("f16", True), ("bf16", False), ("bf16", True)]
 # How many times as fast as torch libfa is to be, the median of the shapes, on one thread: gradients by the kernel, the forward
 # pass by the machine.
 BACKWARD_GOALS = {"cpu.avx2": 1.3, "cpu.avx512": 2.0, "cpu.avx512_bf16": 3.0}
@@ -71,7 +71,7 @@ def compare_gradients(library, dtype, causal, rows, head_dim, options):
 
     import libfa
 
-    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     generator = torch.Generator().manual_seed(1)
     q, k, v, dout = (torch.randn(1, options.heads, rows, head_dim, generator=generator).to(kind) for _ in range(4))
     out, dq, dk, dv = (torch.empty_like(q) for _ in range(4))
@@ -95,7 +95,7 @@ def compare(library, dtype, causal, rows, head_dim, options):
 
     import libfa
 
-    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    kind = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     generator = torch.Generator().manual_seed(1)
     q, k, v = (torch.randn(1, options.heads, rows, head_dim, generator=generator).to(kind) for _ in range(3))
     out = torch.empty_like(q)
