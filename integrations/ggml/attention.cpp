@@ -11,6 +11,7 @@
 #include "mask.h"
 #include "plugin/half.h"
 #include "plugin/op_cache.h"
+#include "queries.h"
 
 namespace fa_ggml {
 namespace {
@@ -171,6 +172,31 @@ void run(const fa_desc &desc, fa::ForwardArgs *args, State *state) {
   (*op)(*args);
 }
 
+// Rounds the queries of a prompt to f16 where its cache is f16 and libfa multiplies both by tiles: in f32 it would not.
+void round_queries(const ggml_tensor &op, fa::Desc *desc, fa::ForwardArgs *args, State *state) {
+  constexpr int64_t few_rows = 16;  // of a key/value head: they take the time of reading the cache
+  const ggml_tensor &q = *op.src[0];
+  if (q.ne[1] * (q.ne[2] / op.src[1]->ne[2]) <= few_rows || q.nb[0] != sizeof(float)) return;
+  fa::Desc rounded = *desc;
+  rounded.dtype_q = FA_F16;
+  if (desc->dtype_kv != rounded.dtype_q || desc->dtype_v != rounded.dtype_q) return;
+  if (std::strcmp(op_of(rounded)->kernel(), "cpu.amx_bf16x2") != 0) return;
+  const int64_t batch = q.ne[3], rows = q.ne[1], heads = q.ne[2], dim = q.ne[0];
+  const size_t bytes = size_t(batch * rows * heads * dim) * sizeof(uint16_t);
+  auto *const to = static_cast<uint16_t *>(state->queries.at_least(bytes));
+  uint16_t *next = to;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t h = 0; h < heads; ++h, next += dim) {
+        const char *from = static_cast<const char *>(q.data) + b * q.nb[3] + h * q.nb[2] + i * q.nb[1];
+        if (!to_f16(reinterpret_cast<const float *>(from), dim, next)) return;
+      }
+    }
+  }
+  *desc = rounded;
+  args->q = fa::tensor(to, FA_F16, batch, rows, heads, dim);
+}
+
 // Rows in parts, so that the bias of each is small, however long the context is.
 void run_sloped(const fa_desc &desc, const fa::ForwardArgs &args, const ggml_tensor &mask,
                 const std::vector<float> &slopes, State *state) {
@@ -269,11 +295,13 @@ void compute(const ggml_tensor &op, State *state) {
     args.seqused_k = pattern.used.data();
     if (pattern.causal) args.q_offset = pattern.offset.data();
     if (pattern.alibi) args.alibi_slopes = fa::tensor(slopes.data(), 1, q.ne[2]);
+    round_queries(op, &desc, &args, state);
     run(desc, &args, state);
   } else if (mask && max_bias > 0) {
     run_sloped(desc, args, *mask, slopes, state);
   } else {
     if (mask) args.bias = bias_of(*mask, q);
+    round_queries(op, &desc, &args, state);
     run(desc, &args, state);
   }
   if (in_place) std::memcpy(op.data, args.out.data, size_t(q.ne[3] * q.ne[1] * q.ne[2] * op.ne[0]) * sizeof(float));

@@ -12,7 +12,7 @@ namespace fa_ggml {
 // The state of a backend between calls. One thread uses it at a time, as it does a ggml_backend.
 struct State {
   int32_t threads = 4;  // ggml's default, until ggml_backend_set_n_threads
-  fa_plugin::Memory workspace, bias, out;
+  fa_plugin::Memory workspace, bias, queries, out;
 };
 
 // Why libfa does not compute the op; "" where it does.

@@ -71,13 +71,13 @@ CASES = {  # the mask, and the differences from the usual
 
 
 class Case:
-    def __init__(self, ggml, mask, types, max_bias=0.0, softcap=0.0, sinks=False, heads=(4, 2), dims=(64, 64), queries=None):
+    def __init__(self, ggml, mask, types, max_bias=0.0, softcap=0.0, sinks=False, heads=(4, 2), dims=(64, 64), queries=None, size=1.0):
         self.ggml, self.random = ggml, np.random.default_rng(7)
         self.context = ggml.ggml_init(stock.InitParams(256 << 20, None, False))
         masks = mask if mask is None or mask.ndim == 3 else mask[None]
         batch, rows, keys = (1, 9, 77) if mask is None else masks.shape
         queries = queries or rows
-        q = self.permuted("f32", dims[0], heads[0], queries, batch)
+        q = self.permuted("f32", dims[0], heads[0], queries, batch, size)
         k, v = (self.permuted(kind, dim, heads[1], keys, batch) for kind, dim in zip(types, dims))
         m = None if mask is None else self.tensor("f16", masks.astype(np.float16), keys, rows, 1, batch)
         self.out = ggml.ggml_flash_attn_ext(self.context, q, k, v, m, dims[0] ** -0.5, max_bias, softcap)
@@ -103,9 +103,9 @@ class Case:
             self.ggml.ggml_quantize_chunk(TYPES[kind], values.ctypes.data, data, 0, values.size // shape[0], shape[0], None)
         return tensor
 
-    def permuted(self, kind, dim, heads, rows, batch):
+    def permuted(self, kind, dim, heads, rows, batch, size=1.0):
         """As llama.cpp lays q and its cache out: the heads of a token are neighbours."""
-        values = self.random.standard_normal((batch, rows, heads, dim))
+        values = size * self.random.standard_normal((batch, rows, heads, dim))
         return self.ggml.ggml_permute(self.context, self.tensor(kind, values, dim, heads, rows, batch), 0, 2, 1, 3)
 
     def __call__(self, backend):
@@ -144,6 +144,9 @@ def main(library, folder=None):
             worst = max(worst, error)
             assert error <= TOLERANCE, f"{name}, k and v of {types}: {error}"
             ggml.ggml_free(case.context)
+    case = Case(ggml, causal(40, 300, 200), ("f16", "f16"), size=1e6)  # beyond f16, which ggml rounds q to
+    assert np.isfinite(case(backends[1])).all()
+    ggml.ggml_free(case.context)
     ggml.ggml_backend_free(backends[1])
     ggml.ggml_backend_unload(registration)  # and libfa, with its threads
     assert "libggml-fa" not in pathlib.Path("/proc/self/maps").read_text() and not ggml.ggml_backend_dev_by_name(b"FA")
