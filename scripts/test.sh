@@ -103,6 +103,8 @@ fetch_environments() {
   done
   [ "$1" != quick ] || return 0
   sh emulator/third_party_kernels/python.sh "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/strangers" install || [ $? -eq 77 ] || return
+  sh emulator/third_party_kernels/packages.sh "${XDG_CACHE_HOME:-$HOME/.cache}/libfa/python/bin/python" \
+    "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/packages" install || [ $? -eq 77 ] || return
   [[ " ${presets[*]} " != *" avx512 "* ]] || scripts/fetch_bochs.sh
 }
 

@@ -13,7 +13,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/python/ DESTINATION . ${emu_wh
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/../LICENSE ${CMAKE_CURRENT_BINARY_DIR}/VERSION
         DESTINATION . ${emu_wheel})
 fa_emulator_install(fa_emu/emulator ${emu_wheel})
-install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fa-emu ${CMAKE_CURRENT_BINARY_DIR}/fa-emu-timeline DESTINATION fa_emu/emulator ${emu_wheel})
+install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fa-emu ${CMAKE_CURRENT_BINARY_DIR}/fa-emu-ptxas ${CMAKE_CURRENT_BINARY_DIR}/fa-emu-timeline
+        DESTINATION fa_emu/emulator ${emu_wheel})
 
 # The Debian package fa-emu.
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT emulator)

@@ -7,7 +7,11 @@ import runpy
 import sys
 import tempfile
 
-MODULES = {"numba": ("numpy", "numba.cuda"), "triton": ("numpy", "cuda.bindings.driver", "triton")}
+MODULES = {
+    "numba": ("numpy", "numba.cuda"),
+    "triton": ("numpy", "cuda.bindings.driver", "triton"),
+    "torch": ("torch", "triton"),
+}
 context = multiprocessing.get_context("forkserver")
 
 

@@ -1,6 +1,7 @@
 """Every third-party program: its build and start commands, its devices, its known findings."""
 
 import dataclasses
+import importlib.util
 import os
 import pathlib
 import re
@@ -110,7 +111,41 @@ def numba():
             yield Program(f"numba.{name}", device, (sys.executable, "-B", file, name), (file,))
 
 
-def all_programs(work):
+SAME = (r"^equal-values: writes shared memory .* both store the same value", "all warps of the race hold the same element")
+FUSED = (
+    r"^lane-race: lanes \d+ and \d+ store different values .*st\.shared\.v[24]\.b(32|64)",
+    "copies of a sum that differ in their last bits, as a product is fused into each side's first sum (no finding without FP fusion)",
+)
+PACKAGES = {  # devices; Triton itself does not compile sageattention for SM 75
+    "liger": (("sm_75",), (SAME,)),
+    "fla": (("sm_80", "sm_90a", "sm_100a"), (SAME, FUSED, UNUSED)),
+    "sageattention": (("sm_80", "sm_90a"), ()),
+}
+
+
+def packages(work, emulator):
+    """Packages of kernels in Triton, which its JIT compiles; where this Python has torch, on whose tensors they work."""
+    if not importlib.util.find_spec("torch"):
+        return
+    script, ptxas = here / "torch_packages/run.py", str(emulator / "fa-emu-ptxas")
+    for name, (devices, known) in PACKAGES.items():
+        for device in devices:
+            settings = {
+                "TRITON_CACHE_DIR": str(work / "torch_packages"),
+                "TRITON_PTXAS_PATH": ptxas,
+                "TRITON_PTXAS_BLACKWELL_PATH": ptxas,
+            }
+            yield Program(
+                f"torch.{name}",
+                device,
+                (sys.executable, "-B", script, name),
+                (script,),
+                environment=(*settings.items(),),
+                known=known,
+            )
+
+
+def all_programs(work, emulator):
     """All that can be built here."""
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # as it was before Triton asked; it warns where nothing says so
-    return [*triton(work), *numba()]
+    return [*triton(work), *numba(), *packages(work, emulator)]

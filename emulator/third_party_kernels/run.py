@@ -133,7 +133,7 @@ def table(head, rows):
 def main():
     options = arguments()
     everything = [
-        *programs.all_programs(options.work),
+        *programs.all_programs(options.work, options.emulator),
         *compiled.all_compiled(options.work, options.nvcc, options.emulator, options.checkouts),
     ]
     chosen = [one for one in everything if options.mutants or re.search(options.only, one.title)]

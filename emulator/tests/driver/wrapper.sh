@@ -48,5 +48,17 @@ case $said in
   *"FA_EMU_SEED=soon is not a number"*) ;;
   *) fail "of --seed soon it did not say why nothing runs: $said" ;;
 esac
+# Triton calls this in place of ptxas: PTX stays PTX.
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$json" "$folder"' EXIT
+echo "// a kernel" >"$folder/a kernel.ptx"
+for name in TRITON_PTXAS_PATH TRITON_PTXAS_BLACKWELL_PATH; do
+  ptxas=$("$emu" -- sh -c "echo \"\$$name\"")
+  "$ptxas" --version | grep -q 'release [0-9]*\.[0-9]' || fail "$name=$ptxas has no version that Triton reads"
+  "$ptxas" -lineinfo -v --gpu-name=sm_90a "$folder/a kernel.ptx" -o "$folder/$name" || fail "$name=$ptxas failed"
+  cmp -s "$folder/a kernel.ptx" "$folder/$name" || fail "$name=$ptxas did not copy its PTX"
+  "$ptxas" "$folder/a kernel.ptx" 2>/dev/null && fail "$name=$ptxas ran without -o"
+  [ "$(env "$name=mine" "$emu" -- sh -c "echo \"\$$name\"")" = mine ] || fail "$name of the environment was replaced"
+done
 "$emu" --help | grep -q -- --strict || fail "--help does not list --strict"
 exit 0

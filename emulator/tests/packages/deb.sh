@@ -22,5 +22,6 @@ found=$(find "$folder/root" -name 'libcuda.so.1' | grep -cv glibc-hwcaps) || tru
 [ "$found" = 1 ] || fail "$found libraries instead of 1"
 cd /
 "$folder/root/usr/bin/fa-emu-timeline" --help >/dev/null || fail "fa-emu-timeline of the package does not run"
+"$folder/root/usr/bin/fa-emu" -- sh -c '"$TRITON_PTXAS_PATH" --version' >/dev/null || fail "fa-emu-ptxas of the package does not run"
 env -i PATH=/usr/bin:/bin FA_EMU_QUIET=1 "$folder/root/usr/bin/fa-emu" --device sm_80 -- "$program" \
   --gtest_filter='Kernels.VectorAdd:Kernels.BlockSum' || fail "fa-emu of the package did not run a program"

@@ -23,6 +23,7 @@ outside fa-emu --device sm_80 -- "$program" --gtest_filter='Kernels.VectorAdd:Ke
   fail "fa-emu of the wheel did not run a program"
 [ "$(outside python -m fa_emu --help)" = "$(outside fa-emu --help)" ] || fail "python -m fa_emu is not fa-emu"
 outside fa-emu-timeline --help >/dev/null || fail "fa-emu-timeline of the wheel does not run"
+outside fa-emu -- sh -c '"$TRITON_PTXAS_PATH" --version' >/dev/null || fail "fa-emu-ptxas of the wheel does not run"
 library=$(outside python -c 'import fa_emu; print(fa_emu.FOLDER / "libcuda.so.1")')
 [ -f "$library" ] || fail "there is no $library"
 outside fa-emu --nonsense true 2>/dev/null && fail "an unknown option was taken"
