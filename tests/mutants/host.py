@@ -13,7 +13,6 @@ TILES = r"^(forward|property)\.bf16\.(amx_bf16|amx_bf16_model)$"
 TILES_IN_PARTS = r"^(forward|property|extremes|masked)\.f16\.(amx_bf16x2|amx_bf16x2_model)$"
 BITWISE = r"^bitwise\.bf16\.(amx_bf16|amx_bf16_model)$"
 TILED_GRADIENTS = r"^(backward|backward_property|fuzz)\.bf16\.(amx_bf16|amx_bf16_model)$"
-MERGE = r"^merge\.f32\.(avx2|generic)$"
 MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
 SCALING = r"^scaling\."
 CALLER = r"^caller\.f32\.(avx2|generic)$"
@@ -202,11 +201,6 @@ API = [
     ),
     Mutant("bound_above_rows", "src/api/tensors.cpp", "std::min(b.given, b.rows)", "b.given", r"^(api|memory)\."),
     Mutant("workspace_alignment", "src/api/fields.h", "(args.workspace) % 256", "(args.workspace) % 64", r"^api\."),
-    Mutant("merge_into_other_strides", "src/api/overlap.cpp", " && std::ranges::equal(a.stride, b.stride)", "", "^api.merge"),
-    Mutant("merge_into_another_type", "src/api/overlap.cpp", " && a.dtype == b.dtype", "", "^api.merge"),
-    Mutant("merge_into_any_part", "src/api/overlap.cpp", "return part == 0 && same_view", "return same_view", "^api.merge"),
-    Mutant("merge_into_the_array", "src/api/overlap.cpp", "if (part == 0) add_plain(field.array", "if (false) add_plain(field.array", "^api.merge"),
-    Mutant("merge_of_other_shapes", "src/api/merge_args.cpp", "exactly(n[1], \"as out\"), exactly(n[2]", "any(\"rows\"), exactly(n[2]", "^api.merge"),
     Mutant("sums_of_16_bits", "src/api/backward_args.cpp", "view.dtype == FA_F32) continue;", "true) continue;", "^api.backward"),
     Mutant("pages_of_gradients", "src/api/backward_args.cpp", "if (args.block_table.data) {", "if (false) {", "^api.backward"),
     Mutant(
@@ -458,15 +452,6 @@ CPU = [
         r"^threads\.f32\.(avx2|generic)$",
         "tsan",
     ),
-    Mutant("merge_of_masked_rows", "src/cpu/kernel/merge_parts.h", "for (int p = 1; p < call.num_parts && *call.mask", "for (int p = 2; p < call.num_parts && *call.mask", MERGE),
-    Mutant("merge_of_parts_without_keys", "src/cpu/kernel/merge_parts.h", "if (block.lse[p][lane] == -infinity) continue;\n      part[", "part[", MERGE),
-    Mutant("merge_without_maximum", "src/cpu/kernel/merge_parts.h", "Simd::sub(Simd::load(block.lse[p]), finite)", "Simd::load(block.lse[p])", MERGE),
-    Mutant("merge_base", "src/cpu/kernel/merge_parts.h", "call.base_2 ? 1.0f : log2_e", "log2_e", MERGE),
-    Mutant("merge_of_nan", "src/cpu/kernel/merge_parts.h", "Simd::select(Simd::equal(sum, sum), merged, sum)", "merged", MERGE),
-    Mutant("merge_of_infinite_values", "src/cpu/kernel/merge_parts.h", "if (special != 0) values", "if (false) values", MERGE),
-    Mutant("merge_of_unlike_parts", "src/cpu/kernel/merge_parts.h", "alike = alike && is_alike", "alike = alike || is_alike", r"^merge\.(f16|mixed)\.(avx2|generic)$"),
-    Mutant("merge_rows_of_a_batch", "src/cpu/merge.h", "outer_index_ = first / inner_ % outer_;", "outer_index_ = 0;", MERGE),
-    Mutant("merge_rows_of_the_last_item", "src/cpu/merge.cpp", "std::min(first + shared.rows_at_a_time, shared.rows)", "first + shared.rows_at_a_time", MERGE),
     Mutant("log_coefficient", "src/cpu/kernel/vector_math.h", "2.0f / 5", "2.0f / 6", "^math"),
     Mutant("exp2_coefficient", "src/cpu/kernel/vector_math.h", "6.931470036506653e-1f", "6.93150e-1f", "^math"),
     Mutant("exp2_for_bf16_coefficient", "src/cpu/kernel/vector_math.h", "6.931241750e-1f", "6.93150e-1f", "^math"),
@@ -570,7 +555,7 @@ CPU = [
     ),
     Mutant(
         "workers_by_items",
-        "src/cpu/engine.cpp",
+        "src/cpu/forward_executor.h",
         "std::min(workspace.workers, plan.items())",
         "plan.items()",
         r"^(threads|memory)\.f32\.generic$",
