@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "schema/ops.def"
+
 #ifdef HEADER_SHORTENED
 enum { desc_size = 80, args_size = 864, backward_size = 1504, merge_size = 296, append_size = 1328, kernel_size = 48 };
 #else
@@ -47,6 +49,21 @@ static int untouched_before(const void *structure) {
   return 1;
 }
 
+/* A structure of each operation between guards. */
+#define CHECK_STRUCTURE(name, Name, FIELDS)                                                                                 \
+  static void check_##name##_args(void) {                                                                                   \
+    fa_##name##_args *args = (fa_##name##_args *)guarded(sizeof *args);                                                     \
+    fa_##name##_args_init(args, sizeof *args);                                                                              \
+    check(args->struct_size == sizeof *args && untouched_before(args), "fa_" #name "_args_init");                           \
+    CHECK_FUTURE(args, "fa_" #name "_args_init: fields unknown are zero");                                                  \
+  }
+#ifdef HEADER_LENGTHENED
+#define CHECK_FUTURE(args, what) check(args->future[0] == 0 && args->future[2] == 0, what)
+#else
+#define CHECK_FUTURE(args, what)
+#endif
+FA_OPERATIONS(CHECK_STRUCTURE)
+
 int main(void) {
   /* Two equal keys: the output is the mean of the two values. */
   float q[4] = {1, 2, 3, 4}, k[8] = {1, 1, 1, 1, 1, 1, 1, 1}, v[8] = {1, 2, 3, 4, 3, 4, 5, 6}, out[4] = {0, 0, 0, 0};
@@ -61,6 +78,9 @@ int main(void) {
   fa_op *op = NULL;
   size_t workspace = 1;
 
+#define CALL(name, Name, FIELDS) check_##name##_args();
+  FA_OPERATIONS(CALL)
+
   fa_desc_init(desc, sizeof *desc);
   check(desc->struct_size == sizeof *desc && desc->window_left == -1 && untouched_before(desc), "fa_desc_init");
   desc->dtype_q = FA_F32;
@@ -68,7 +88,6 @@ int main(void) {
   check(fa_create(desc, &op) == FA_OK, "fa_create");
 
   fa_forward_args_init(args, sizeof *args);
-  check(args->struct_size == sizeof *args && untouched_before(args), "fa_forward_args_init");
   fa_tensor_init(&args->q, q, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args->k, k, FA_F32, 1, 2, 1, 4);
   fa_tensor_init(&args->v, v, FA_F32, 1, 2, 1, 4);
@@ -78,7 +97,6 @@ int main(void) {
   for (int d = 0; d < 4; ++d) check(fabsf(out[d] - (float)(d + 2)) < 1e-5f, "out");
 
   fa_backward_args_init(backward, sizeof *backward);
-  check(backward->struct_size == sizeof *backward && untouched_before(backward), "fa_backward_args_init");
   backward->q = args->q;
   backward->k = args->k;
   backward->v = args->v;
@@ -91,7 +109,6 @@ int main(void) {
 
   /* Two parts of equal weight, the same row both. */
   fa_merge_args_init(merge, sizeof *merge);
-  check(merge->struct_size == sizeof *merge && untouched_before(merge), "fa_merge_args_init");
   lses[0] = lses[1] = backward->lse;
   {
     const fa_tensor outs[2] = {args->out, args->out};
@@ -104,7 +121,6 @@ int main(void) {
   for (int d = 0; d < 4; ++d) check(fabsf(dout[d] - (float)(d + 2)) < 1e-5f, "merged");
   /* A key and a value into the second row of two. */
   fa_append_args_init(append, sizeof *append);
-  check(append->struct_size == sizeof *append && untouched_before(append), "fa_append_args_init");
   {
     const int32_t held = 1;
     fa_tensor_init(&append->k, q, FA_F32, 1, 1, 1, 4);
@@ -121,7 +137,7 @@ int main(void) {
   check(kernel->struct_size == sizeof *kernel && strlen(kernel->name) > 0 && untouched_before(kernel), "fa_kernel_info: fields");
 
 #ifdef HEADER_LENGTHENED
-  check(desc->future[0] == 0 && desc->future[2] == 0 && args->future[0] == 0 && args->future[2] == 0, "fields unknown are zero");
+  check(desc->future[0] == 0 && desc->future[2] == 0, "fa_desc_init: fields unknown are zero");
   args->future[2] = 1;
   check(fa_forward(op, args) == FA_ERROR_INVALID_ARGUMENT, "fa_forward: a field that the library does not know");
   check(fa_forward_workspace_size(op, args, &workspace) == FA_ERROR_INVALID_ARGUMENT, "fa_forward_workspace_size: the same");

@@ -6,9 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "append_call.h"
-#include "backward_call.h"
-#include "merge_call.h"
+#include "api/calls.h"
 
 namespace api_test {
 namespace {
@@ -38,22 +36,23 @@ const std::map<std::string, int64_t> sizes = {{"B", Call::b},
                                               {"positions", AppendCall::table_rows},
                                               {"rotary_dim / 2", AppendCall::pairs}};
 
-struct Forward : Call {
-  using Args = fa_forward_args;
-  fa_forward_args &of = args;
-};
-struct Backward : BackwardCall {
-  using Args = fa_backward_args;
-  fa_backward_args &of = call;
-};
-struct Merge : MergeCall {
-  using Args = fa_merge_args;
-  fa_merge_args &of = args;
-};
-struct Append : AppendCall {
-  using Args = fa_append_args;
-  fa_append_args &of = call;
-};
+/// The structure that a call of the tests fills: `call` where it has the memory of Call, whose `args` are fa_forward's.
+template <class Of>
+auto &structure_of(Of &of) {
+  if constexpr (requires { of.call; }) {
+    return of.call;
+  } else {
+    return of.args;
+  }
+}
+
+#define FA_CALL(op, Op, FIELDS)               \
+  struct Op : Op##Call {                      \
+    using Args = fa_##op##_args;              \
+    Args &of = structure_of<Op##Call>(*this); \
+  };
+FA_OPERATIONS(FA_CALL)
+#undef FA_CALL
 
 /// How a call finds rows of its cache, of which it may have one tensor, and whether these are quantised or its keys in
 /// two parts, of which it may have others.
@@ -152,7 +151,12 @@ class Schema : public testing::Test {
   }
 };
 
-using Operations = testing::Types<Forward, Backward, Merge, Append>;
+/// The types without the first one, so that each operation may begin with a comma.
+template <class Unused, class... Calls>
+using Listed = testing::Types<Calls...>;
+#define FA_TYPE(op, Op, FIELDS) , Op
+using Operations = Listed<void FA_OPERATIONS(FA_TYPE)>;
+#undef FA_TYPE
 TYPED_TEST_SUITE(Schema, Operations);
 
 TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {

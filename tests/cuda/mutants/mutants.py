@@ -14,6 +14,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from compiler import compile_image, copy_sources, folder_of, name_of
@@ -25,7 +26,9 @@ from tensor_memory_gradients import TENSOR_MEMORY_GRADIENTS
 from warpgroup_gradients import WARPGROUP_GRADIENTS
 from wide import WIDE
 
-ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + SHARED_ROWS + GRADIENTS + WARPGROUP_GRADIENTS + TENSOR_MEMORY_GRADIENTS + ROLES
+# Operations have theirs in of_NAME.py.
+OF_OPERATIONS = [mutant for file in sorted(Path(__file__).parent.glob("of_*.py")) for mutant in import_module(file.stem).MUTANTS]
+ALL = CLEAN + PRESETS + CODES + MUTANTS + OF_OPERATIONS + WIDE + SHARED_ROWS + GRADIENTS + WARPGROUP_GRADIENTS + TENSOR_MEMORY_GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 

@@ -13,11 +13,8 @@ COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
 OVERLAPPED = ("90a", "mma", "f16", "32")
 
-MERGE = ("80", "merge", "f32", "576")
-APPEND = ("80", "append", "f32", "576")
 MMA_QUANTISED = ("80", "mma_quantised", "f16", "128")
 SIMT_QUANTISED = ("80", "simt_quantised", "f32", "128")
-APPEND_QUANTISED = ("80", "append_quantised", "f32", "576")
 BACKWARD = ("80", "backward_simt", "f32", "576")
 DELTA = ("80", "delta", "f32", "576")
 
@@ -122,30 +119,6 @@ def lost(name, old, new):
     """A fault of a pair whose gradients are not finite."""
     test = "*/BackwardProperty.NothingIsLost/f32_sm_80"
     return Mutant(name, BACKWARD, "backward/simt/pairs.cuh", old, new, r"inputs of NaN or infinity reach it", test=test)
-
-
-def merge(name, old, new, test, expected=r"element \d+ is .*, expected ", types="f32"):
-    """A fault of the kernel of merges (tests/engine/merge.cpp)."""
-    return Mutant(name, MERGE, "merge/merge/kernel.cu", old, new, expected, test=f"*/Merge.{test}/{types}_sm_80")
-
-
-def append(name, file, old, new, test, types="f32"):
-    """A fault of the kernel of appends (tests/engine/append.cpp)."""
-    expected = r"byte \d+(: is|: has the bits| has the bits| of \d+ was written)|error 700: illegal address|race: writes global memory"
-    return Mutant(name, APPEND, f"append/append/{file}", old, new, expected, test=f"*/Append.{test}/{types}_sm_80")
-
-
-def codes(name, file, old, new, test, types="f32"):
-    """A fault of the kernel of appends to quantised caches (tests/engine/append_quantised.cpp)."""
-    expected = r"byte \d+|code \d+ is|scale|error 700: illegal address|race: writes global memory|AppendQuantised"
-    return Mutant(name, APPEND_QUANTISED, f"append/append_quantised/{file}", old, new, expected,
-                  test=f"*/AppendQuantised.{test}/{types}_sm_80")
-
-
-def rotated(name, old, new, test="RowsOfAnyLength"):
-    """A fault of the rotation by the same kernel."""
-    return Mutant(name, APPEND_QUANTISED, "append/append_quantised/row.cuh", old, new, r"expected|byte \d+|lane-race|ILLEGAL_ADDRESS",
-                  test=f"*/Rotated*.{test}/f16_sm_80", program="rotated")
 
 
 CLEAN = [
@@ -350,32 +323,6 @@ MUTANTS = [
                "state_.k_full + at_keys_.stage), at_keys_.parity ^ 1);", STALE),
     of_results("first_whole_tile_of_a_work", "collective/key_blocks.cuh", "(uint32_t(rows.full_low) + Keys - 1) / Keys", "uint32_t(rows.full_low) / Keys",
                "ManyKeys.WindowsWiderThanATile"),
-    merge("merge_of_masked_rows", "merges(p, row) ? p.num_parts : 1", "p.num_parts", "RowsThatAMask*"),
-    merge("merge_of_parts_without_keys", "weight[i] == -infinity ? no_keys : exp2f", "exp2f", "AnyLayout"),
-    merge("merge_base", "const float unit = p.base_2 ? 1 : log2_e;", "const float unit = log2_e;", "LogarithmsToBaseTwo"),
-    merge("merge_lse_base", "p.base_2 ? log2f(softmax.sum) : logf(softmax.sum)", "logf(softmax.sum)", "LogarithmsToBaseTwo"),
-    merge("merge_of_infinite_values", "if (i == c && special != 0)", "if (i == c && special == 1)", "NaNAndInfinity"),
-    merge("merge_of_an_infinite_lse", "softmax.wrong |= !(lse < infinity);", "", "NaNAndInfinity"),
-    merge("merge_order_of_rows", "Row{batch, outer, n} : Row{batch, n, outer}", "Row{batch, outer, n} : Row{batch, outer, n}", "AnyLayout",
-          WRONG + "|kernel: error 700: illegal address"),
-    merge("merge_of_the_last_parts", "first + i < p.num_parts ? weight", "first + i + 1 < p.num_parts ? weight", "AnyNumberOfParts"),
-    merge("merge_of_further_columns", "column += 4 * count", "column += 8 * count", "AnyHeadDimension", types="f16"),
-    merge("merge_before_all_have_loaded", "lse_of(p.part[i], row) : -infinity;\n  __syncwarp();\n", "lse_of(p.part[i], row) : -infinity;\n", "AnyNumberOfParts",
-          RACE + "|" + UNWRITTEN),
-    merge("merge_weights_before_the_maximum", "(lse < infinity);\n  }\n  __syncwarp();\n", "(lse < infinity);\n  }\n", "AnyNumberOfParts", RACE),
-    Mutant("hash_of_merges", MERGE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
-           "belongs to another build of libfa: it has no fa_build_", test="*/Merge.InPlace/f32_sm_80"),
-    append("append_skipped_tokens", "token.cuh", "if (slot < 0) return {0, -1};", "", "EachPlace"),
-    append("append_first_sequence", "token.cuh", "cumulative[middle] <= row", "cumulative[middle] < row", "EachPlace"),
-    append("append_unused_tokens", "token.cuh", "token.number < (as_new ? token.sequence.count : rows)", "token.number < rows", "EachPlace"),
-    append("append_wide_slots", "token.cuh", "index_of(p.slot_mapping, p.slots_wide, token)", "index_of(p.slot_mapping, 0, token)", "EachPlace"),
-    append("append_positions_of_q", "token.cuh", "if (of_q && p.q_positions", "if (!of_q && p.q_positions", "EachRotation"),
-    append("append_sine", "rows.cuh", "y = before * sin + y * cos;", "y = y * sin + before * cos;", "EachRotation"),
-    append("append_neighbours", "rows.cuh", "cos.x[4 + i], sin.x[4 + i]", "cos.x[i], sin.x[i]", "EachRotation"),
-    append("append_columns_without_pairs", "rows.cuh", "before < s.first ? before : before + 2 * s.pairs", "before", "EachRotation"),
-    append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
-    append("append_rows_past_the_last", "items.cuh", "    if (tile.first_token + token >= tile.tokens) break;\n", "", "EachPlace"),
-    append("append_heads", "items.cuh", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
     quantised("plain_unscaled_values", "forward/mma_quantised/plain.cuh", "if (!B::f32_scales && tiles.has_scales_of_values()) scale_weights(weights);", "",
               "ScoresThatRiseLate"),
     quantised("plain_unsigned_bytes", "forward/mma_quantised/plain_widen.cuh", "const uint32_t x = bytes ^ 0x80808080;",
@@ -391,28 +338,6 @@ MUTANTS = [
     quantised("codes_first_group", "collective/codes.cuh", "d / factors.channels * factors.stride[3]", "0", image=SIMT_QUANTISED,
               types="f32"),
     quantised("codes_second_part_begins_late", "collective/codes.cuh", "if (d >= dim)", "if (d > dim)", "KeysInTwoParts", SIMT_QUANTISED, "f32", FAR),
-    rotated("rotated_differences", "__fsub_rn(a, b);", "__fsub_rn(b, a);"),
-    rotated("rotated_factor", "x[i] = __fmul_rn(x[i], c.factor);", "x[i] = x[i];"),
-    rotated("rotated_without_waiting", "    __syncwarp();\n    for (int pair", "    for (int pair"),
-    rotated("rotated_queries_whole", "2 * pair < c.rotated", "2 * pair < c.dim", "KeysInTwoParts"),
-    codes("codes_past_the_last", "kernel.cu", "n < tile.tokens", "true", "EachCacheAtEachPlace"),
-    codes("codes_of_signed_maxima", "row.cuh", "most = max(most, uint32_t(bits) & 0x7fffffff)",
-          "most = max(most, uint32_t(max(bits, 0)))", "EachCacheAtEachPlace"),
-    codes("codes_of_one_lane", "row.cuh", "range.join(c.group_lanes);", "", "EachCacheAtEachPlace"),
-    codes("codes_of_the_first_group", "row.cuh", "row.scales(c)[quotient(d, c.by_scale_channels)]", "row.scales(c)[0]",
-          "EachCacheAtEachPlace"),
-    codes("codes_without_zeros", "row.cuh", "__fadd_rn(__fdiv_rn(x.x[i], factor.scale), factor.zero)", "__fdiv_rn(x.x[i], factor.scale)",
-          "EachCacheAtEachPlace"),
-    codes("codes_of_unrounded_scales", "row.cuh", "  scale = rounded_to(c.scale.dtype, scale);\n", "", "EachCacheAtEachPlace"),
-    codes("codes_truncated", "encode.cuh", "__float2int_rn(x)", "__float2int_rz(x)", "EachCacheAtEachPlace"),
-    codes("codes_that_wrap", "encode.cuh", "min(max(__float2int_rn(x), Low), High)", "__float2int_rn(x)", "SpecialNumbers"),
-    codes("codes_of_swapped_halves", "row.cuh", "words[i * Codes::bits / 32] |= code << i * Codes::bits % 32",
-          "words[i * Codes::bits / 32] |= code << (Codes::bits == 4 ? i ^ 1 : i) * Codes::bits % 32", "EachCacheAtEachPlace"),
-    codes("codes_of_the_later_maximum", "row.cuh", "(its == own && (lane & d) != 0)", "(its == own && (lane & d) == 0)",
-          "LargestNumbersOfBothSigns"),
-    codes("codes_of_nan_scales", "row.cuh", "factor.usable() ? Codes::code(number) : 0", "Codes::code(number)", "SpecialNumbers"),
-    Mutant("hash_of_appends", APPEND, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
-           "belongs to another build of libfa: it has no fa_build_", test="*/Append.EachPlace/f32_sm_80"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
