@@ -2,7 +2,8 @@
 test names is one of fa.h.
 
 A tag in a GoogleTest source is above a test, within one, or on a row of a table that the file uses. In a program or
-script of tests/abi it is in the comment at the head. The file itself is named in its folder's CMakeLists.txt."""
+script of tests/abi it is in the comment at the head. The file itself is named in its folder's CMakeLists.txt, or by the operation
+that it tests, where that takes them by fa_files_of_operations (cmake/operations.cmake)."""
 
 import pathlib
 import re
@@ -39,14 +40,23 @@ def tests_of(lines):
     yield from ((tag, "") for tag in above)
 
 
+def is_built(path, source):
+    """Whether the CMakeLists.txt of the file's folder names it."""
+    built = (path.parent / "CMakeLists.txt").read_text(encoding="utf-8")
+    operations = re.findall(r"OPERATION\((\w+), \w+, FA_", (source / "schema/ops.def").read_text(encoding="utf-8"))
+    of_operations = re.findall(r'fa_files_of_operations\(\w+ "" (\S+)\)', built)
+    if path.name in {operation + suffix for operation in operations for suffix in of_operations}:
+        return True
+    return re.search(rf"(?<![\w.]){re.escape(path.name)}(?!\w)", built) is not None
+
+
 def named_in(path, source):
     """(tag, where, fault) for each tag in a file of the tests."""
     text = path.read_text(encoding="utf-8")
     name = path.relative_to(source)
     if not TAG.search(text) or path.name == pathlib.Path(__file__).name:
         return
-    built = (path.parent / "CMakeLists.txt").read_text(encoding="utf-8")
-    listed = "" if re.search(rf"(?<![\w.]){re.escape(path.name)}(?!\w)", built) else "which its CMakeLists.txt does not name"
+    listed = "" if is_built(path, source) else "which its CMakeLists.txt does not name"
     lines = text.splitlines()
     if any(TEST.match(line) or TABLE.match(line) for line in lines):
         for tag, place in tests_of(lines):
