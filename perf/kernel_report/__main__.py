@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import (
-    analysis, backward_report, blackwell, blackwell_text, choices, decode, emulator, images, ladder, latency, model, peers, plot, render, seldom,
-    shapes, wgmma,
+    analysis, backward_report, blackwell, blackwell_text, choices, decode, emulator, images, ladder, latency, model, peers, plot, render, role_report,
+    seldom, shapes, wgmma,
 )  # fmt: skip
 from .rates import GPUS
 
@@ -40,11 +40,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--choices", type=Path, metavar="BUILD", help="effects of changes to wgmma and tcgen05, by the model")
     parser.add_argument("--seldom", type=Path, metavar="BUILD", help="how often wgmma rescales weights, by the emulator")
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
+    parser.add_argument("--simulate", type=Path, metavar="BUILD", help="roles of warpgroups and their waits, event by event")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
     reports = (
         result.peers, result.blackwell, result.fa4_of, result.schema, result.ladder, result.latency, result.shapes, result.choices,
-        result.backward, result.seldom,
+        result.backward, result.seldom, result.simulate,
     )  # fmt: skip
     if not (result.files or any(reports)):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
@@ -122,6 +123,8 @@ def main() -> None:
         print(choices.text(args.choices, args.tools, args.cxx), end="")
     if args.seldom:
         print(seldom.text(args.seldom, args.tools, args.cxx), end="")
+    if args.simulate:
+        print(role_report.text(args.simulate, args.tools, args.cxx), end="")
     if args.fa4_of:
         blackwell.write(blackwell.read_all(args.fa4_of, args.tools))
     if args.blackwell:

@@ -21,6 +21,7 @@ FAMILIES = {WGMMA: ("90a", (64, 96, 128)), TCGEN05: ("100a", (64, 96, 128))}  # 
 CONSUMERS, ROWS = 2, 64  # warpgroups of backward_wgmma, and the keys of each
 LANES = 128  # of a warpgroup
 HOPPER = 4096  # operations a clock of an SM, dense, f16 or bf16
+HANDED = 8  # stores of a lane's part of dq to shared memory: 64 x 64 numbers of a warpgroup
 CHUNK = 32  # registers of a lane that an access of tensor memory moves
 LOOPS = ("plain", "ALiBi", "softcap")  # which a block chooses once
 
@@ -106,7 +107,7 @@ def of_warpgroups(image: Image, function: Function, tile: Tile) -> list[Step]:
     products = (2 * image.dim + 2 * tile.rows) // DEPTH + tile.keys // DEPTH
     steps = []
     for name, loop in named(function, apart(function, lambda c: c["HGMMA"] >= products and c["UTMALDG"] == 0)).items():
-        way = once(function, loop, {"HGMMA": products, **exponentials(name, scores)}, "HGMMA")
+        way = once(function, loop, {"HGMMA": products, **exponentials(name, scores), "STS.128": HANDED}, "HGMMA")
         steps.append(Step(image, function, tile, name, [Role("scores", CONSUMERS * LANES // 32 // SUB_CORES, way)], scores))
     return steps
 

@@ -1,0 +1,77 @@
+"""The time of calls by the simulated cycles of a work tile, and simulated speeds next to those that were published or measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from . import model, role_backward, role_forward
+from .backward import ALL_PRODUCTS
+from .nest import L2_LATENCY
+from .rates import Gpu
+
+
+@dataclass(frozen=True)
+class Call:
+    """As many queries as keys. heads: of all sequences; group: of those that share keys."""
+
+    heads: int
+    rows: int
+    causal: bool = False
+    in_turns: bool = False
+    group: int = 1
+
+    @property
+    def text(self) -> str:
+        return f"{self.heads} x {self.rows}"
+
+
+def operations(call: Call, dim: int, products: int) -> float:
+    return 2 * products * call.heads * call.rows**2 * dim / (2 if call.causal else 1)
+
+
+def forward(of: role_forward.Kernel, gpu: Gpu, call: Call) -> float:
+    """TFLOP/s. Full masks: whole waves of tiles; causal ones: longest first, to whichever block is free."""
+    outside, iteration = role_forward.fit(of)
+    tiles = model.iterations(call.rows, call.rows, of.rows, of.keys, call.causal)
+    cycles = [outside + (n + masked * (model.MASKED - 1)) * iteration for n, masked in tiles]
+    total = sum(cycles) * call.heads / gpu.sms if call.causal else math.ceil(len(tiles) * call.heads / gpu.sms) * max(cycles)
+    return operations(call, of.dim, 2) / (max(total, *cycles) / gpu.sustained_hertz) / 1e12
+
+
+def backward(of: role_backward.Kernel, gpu: Gpu, call: Call) -> float:
+    """TFLOP/s of the five products."""
+    outside, step = role_backward.fit(of, call.in_turns)
+    tiles = model.iterations(call.rows, call.rows, role_backward.KEYS, of.queries, call.causal)
+    group = call.group if of.loops_over_group else 1
+    steps = [group * (n + masked * (model.MASKED - 1)) for n, masked in tiles]
+    cycles = end(steps, call.heads // group, gpu.sms, outside, step, hop(of) if call.in_turns else None)
+    results = 2 * 2 * call.heads * call.rows * of.dim  # dout and out, for the terms of rows, and dq in f32, cleared, read, written
+    seconds = cycles / gpu.sustained_hertz + (results + 2.5 * results) / (gpu.dram * 1e9)
+    return operations(call, of.dim, ALL_PRODUCTS) / seconds / 1e12
+
+
+def hop(of: role_backward.Kernel) -> float:
+    """Cycles from a turn to the next one: the L2 cache is asked, sums are added and are there, the next turn is let have it."""
+    return 3 * L2_LATENCY + 4 * of.queries * of.dim / role_backward.HOPPER.l2_bytes
+
+
+def end(steps: list[float], columns: int, slots: int, outside: float, step: float, hop: float | None) -> float:
+    """Cycles until the last block ends; steps: of the blocks of a column. hop: blocks of a column add in their order, all of them from
+    the same rows on, and a step ends no earlier than the one before it has been added."""
+    free = [0.0] * slots
+    for _ in range(columns):
+        before: list[float] = []
+        for count in sorted(steps, reverse=True) if hop is None else steps:
+            slot = min(range(slots), key=free.__getitem__)
+            if hop is None:
+                free[slot] += outside + count * step
+                continue
+            now, added, passed = free[slot], 0.0, []
+            for n in range(math.ceil(count)):
+                now = max(now + min(step, (count - n) * step), added)
+                added = max(now, before[n] if n < len(before) else 0)
+                passed.append(added + hop)
+            before = passed
+            free[slot] = max(now, passed[-1] - hop) + outside
+    return max(free)
