@@ -20,7 +20,7 @@ Checker::Checker(std::shared_ptr<LaunchChecks> checks)
     : Counting(checks->reporter.launch()),
       checks_(std::move(checks)),
       code_(checks_->reporter.launch().program->code.data()),
-      classes_(checks_->classes.data()),
+      properties_(checks_->classes.data()),
       shared_(checks_->reporter, clocks_),
       global_(checks_->global, clocks_),
       tensor_(checks_->reporter, clocks_),
@@ -63,29 +63,30 @@ void Checker::cta_ends(Cta &cta) {
 
 void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t pc = pc_of(instruction);
-  const Classified &what = classes_[pc];
+  const InstructionProperties &properties = properties_[pc];
   WarpChecks &own = warps_[agent_of(warp)];
-  if (!own.registers.is_settled(warp, pc, mask)) own.registers.instruction(checks_->reporter, warp, pc, what, mask);
+  if (!own.registers.is_settled(warp, pc, mask))
+    own.registers.instruction(checks_->reporter, warp, pc, properties, mask);
   for (uint32_t load : own.registers.early_loads()) tensor_.loaded(warp, agent_of(warp), load);
-  switch (what.what) {
-    case Class::copy_commit:
+  switch (properties.kind) {
+    case InstructionKind::copy_commit:
       return own.copies.commit();
-    case Class::copy_wait:
-      return complete(warp, own.copies, what.groups);
-    case Class::wgmma:
+    case InstructionKind::copy_wait:
+      return complete(warp, own.copies, properties.groups);
+    case InstructionKind::wgmma:
       return products_of(warp).issue(warp.index % ProductReads::warps, clocks_.progress_of(agent_of(warp)));
-    case Class::tensor_wait_load:
-    case Class::tensor_wait_store:
-      return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
-    case Class::fence:
-      return global_.fence({&warp, agent_of(warp), 0, pc, false, &instruction, nullptr, &what}, mask);
-    case Class::dependency_wait:
+    case InstructionKind::tensor_wait_load:
+    case InstructionKind::tensor_wait_store:
+      return tensor_.wait(warp, agent_of(warp), properties.kind == InstructionKind::tensor_wait_store);
+    case InstructionKind::fence:
+      return global_.fence({&warp, agent_of(warp), 0, pc, false, &instruction, nullptr, &properties}, mask);
+    case InstructionKind::dependency_wait:
       return global_.waits_for_prerequisites(agent_of(warp));
-    case Class::mbarrier_init_fence:
+    case InstructionKind::mbarrier_init_fence:
       return mbarriers_.fence(agent_of(warp));
-    case Class::tensor_fence_before:
+    case InstructionKind::tensor_fence_before:
       return clocks_.tensor_fence_before(agent_of(warp));
-    case Class::tensor_fence_after:
+    case InstructionKind::tensor_fence_after:
       return clocks_.tensor_fence_after(agent_of(warp));
     default:
       return;
@@ -94,7 +95,7 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
 
 void Checker::skipped(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t pc = pc_of(instruction);
-  warps_[agent_of(warp)].registers.skip(checks_->reporter, warp, pc, classes_[pc], mask);
+  warps_[agent_of(warp)].registers.skip(checks_->reporter, warp, pc, properties_[pc], mask);
 }
 
 void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
@@ -114,13 +115,14 @@ void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
 void Checker::access(Warp &warp, const Instruction &instruction, const Access &access) {
   uint32_t pc = pc_of(instruction);
   if (access.kind == AccessKind::read && access.async_proxy)
-    return global_.use_map({&warp, agent_of(warp), 0, pc, false, &instruction, &access, &classes_[pc]});
+    return global_.use_map({&warp, agent_of(warp), 0, pc, false, &instruction, &access, &properties_[pc]});
   Counting::access(warp, instruction, access);
   const bool several = (access.mask & (access.mask - 1)) != 0 && access.space != ptx::Space::local;
   if (access.digest && several) check_lanes(warp, instruction, access);
   if (access.space == ptx::Space::shared) return shared_access(warp, instruction, access);
   if (access.space != ptx::Space::global) return;
-  Accessor who{&warp, agent_of(warp), 0, pc, classes_[pc].scope != Scope::none, &instruction, &access, &classes_[pc]};
+  Accessor who{&warp,   agent_of(warp),  0, pc, properties_[pc].scope != Scope::none, &instruction,
+               &access, &properties_[pc]};
   global_.access(who, access);
 }
 
@@ -174,32 +176,32 @@ void Checker::check_lanes(Warp &warp, const Instruction &instruction, const Acce
 
 void Checker::shared_access(Warp &warp, const Instruction &instruction, const Access &seen) {
   const uint32_t pc = pc_of(instruction);
-  Class what = classes_[pc].what;
+  InstructionKind kind = properties_[pc].kind;
   Access access = seen;
   // Operations on an mbarrier are ordered by its phases. They come behind its making, whoever was the first of them,
   // and before its end.
-  if (what == Class::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
-  bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
-  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access, &classes_[pc]};
+  if (kind == InstructionKind::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
+  bool strong = access.kind == AccessKind::atomic || kind == InstructionKind::strong_access;
+  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access, &properties_[pc]};
   if (warp.cta->cluster->ctas.size() > 1) check_begun(who, access);
   // A flag: whoever reads it afterwards knows the accesses before it.
-  uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
+  uint64_t flag = strong && kind != InstructionKind::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
-  const bool is_matrix = classes_[pc].matrix;
+  const bool is_matrix = properties_[pc].matrix;
   shared_.access_rows(who, access, [&](uint32_t lane) {
     who.lane = lane;
     uint32_t address = static_cast<uint32_t>(access.address[lane]);
     bool unwritten = false;
-    if (classes_[pc].loads && access.kind == AccessKind::read) who.unwritten = &unwritten;
+    if (properties_[pc].loads && access.kind == AccessKind::read) who.unwritten = &unwritten;
     shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
     if (unwritten) is_matrix ? read_unwritten_row(who, address) : read_unwritten(who, access, address);
   });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
-  if (classes_[pc].makes != Making::no)
+  if (properties_[pc].makes != Making::no)
     for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
       const uint64_t mbarrier = access.address[std::countr_zero(rest)];
-      classes_[pc].makes == Making::init ? mbarriers_.makes(who.agent, pc, mbarrier) : mbarriers_.ends(mbarrier);
+      properties_[pc].makes == Making::init ? mbarriers_.makes(who.agent, pc, mbarrier) : mbarriers_.ends(mbarrier);
     }
   if (access.kind == AccessKind::async_issue_write && access.async_proxy && access.key != 0)
     mbarriers_.used_by_proxy(warp, pc, access.key);
@@ -207,7 +209,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   if (access.kind == AccessKind::async_issue_write && access.key != 0)
     clocks_.signals(access.key, {}, clocks_.progress_of(who.agent));
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
-  if (!issues || access.key != 0 || (access.async_proxy && what != Class::wgmma)) return;
+  if (!issues || access.key != 0 || (access.async_proxy && kind != InstructionKind::wgmma)) return;
   // Commit groups say when it is over.
   Operation operation;
   operation.ends = access.kind == AccessKind::async_issue_read ? AccessKind::async_end_read : AccessKind::async_land;
@@ -215,7 +217,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   operation.mask = access.mask;
   operation.pc = pc;
   std::copy_n(access.address, lanes, operation.address.begin());
-  if (what == Class::wgmma)
+  if (kind == InstructionKind::wgmma)
     products_of(warp).read(warp.index % ProductReads::warps, operation);
   else
     warps_[who.agent].copies.issue(operation);
@@ -320,9 +322,9 @@ void Checker::lanes_meet(Warp &warp, uint32_t mask) {
 
 void Checker::proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) {
   clocks_.proxy_fence(agent_of(warp), mask, warp.live);
-  if (classes_[pc_of(instruction)].what == Class::map_fence) return global_.map_fence(agent_of(warp));
+  if (properties_[pc_of(instruction)].kind == InstructionKind::map_fence) return global_.map_fence(agent_of(warp));
   mbarriers_.fence_of_proxy(agent_of(warp));
-  if (!classes_[pc_of(instruction)].shared_only) global_.proxy_fence();
+  if (!properties_[pc_of(instruction)].shared_only) global_.proxy_fence();
 }
 
 }  // namespace fa::emu::check

@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "check/classes.h"
 #include "check/counters.h"
 #include "check/global_memory.h"
 #include "check/in_flight.h"
 #include "check/mbarriers.h"
 #include "check/product_reads.h"
+#include "check/properties.h"
 #include "check/registers.h"
 #include "check/shared_memory.h"
 #include "check/tensor_memory.h"
@@ -19,7 +19,7 @@ namespace fa::emu::check {
 struct LaunchChecks {
   explicit LaunchChecks(Launch &launch) : reporter(launch), classes(classify(*launch.program)), global(reporter) {}
   Reporter reporter;
-  std::vector<Classified> classes;
+  std::vector<InstructionProperties> classes;
   GlobalShadow global;
 };
 
@@ -86,7 +86,7 @@ class Checker : public Counting {
 
   std::shared_ptr<LaunchChecks> checks_;
   const Instruction *const code_;
-  const Classified *const classes_;
+  const InstructionProperties *const properties_;
   Clocks clocks_;
   SharedMemory shared_;
   GlobalMemory global_;

@@ -35,7 +35,7 @@ template <class F>
 void each_flag(const Accessor &who, const Access &access, F &&f) {
   if (uint64_t flag = common_address(access)) return f(flag);
   // Relaxed additions of lanes to many addresses are not meant to order anything.
-  if (access.kind == AccessKind::atomic && !who.what->acquires && !who.what->releases) return;
+  if (access.kind == AccessKind::atomic && !who.properties->acquires && !who.properties->releases) return;
   for (uint32_t rest = access.mask; rest; rest &= rest - 1) f(access.address[std::countr_zero(rest)]);
 }
 
@@ -124,9 +124,9 @@ bool GlobalMemory::is_early(uint32_t agent) {
 
 void GlobalMemory::acquire(const Accessor &who, uint64_t flag) {
   const uint32_t rank = who.agent / warps_per_cta_;
-  const bool wide = who.what->scope >= Scope::cluster, widest = who.what->scope >= Scope::gpu;
+  const bool wide = who.properties->scope >= Scope::cluster, widest = who.properties->scope >= Scope::gpu;
   const bool waits = who.access->kind == AccessKind::read;
-  if (who.what->acquires) {
+  if (who.properties->acquires) {
     clocks_.acquire(who.agent, key_inside(flag, rank));
     if (wide) clocks_.acquire(who.agent, flag);
     if (widest) shadow_.acquire(flag, known_, waits);
@@ -139,8 +139,8 @@ void GlobalMemory::acquire(const Accessor &who, uint64_t flag) {
 
 void GlobalMemory::release(const Accessor &who, uint32_t mask, uint64_t flag) {
   const uint32_t rank = who.agent / warps_per_cta_;
-  const bool wide = who.what->scope >= Scope::cluster, widest = who.what->scope >= Scope::gpu;
-  if (who.what->releases) {
+  const bool wide = who.properties->scope >= Scope::cluster, widest = who.properties->scope >= Scope::gpu;
+  if (who.properties->releases) {
     clocks_.release(who.agent, mask, who.warp->live, key_inside(flag, rank));
     if (wide) clocks_.release(who.agent, mask, who.warp->live, flag);
     if (!widest) return;
@@ -156,8 +156,8 @@ void GlobalMemory::release(const Accessor &who, uint32_t mask, uint64_t flag) {
 
 void GlobalMemory::fence(const Accessor &who, uint32_t mask) {
   const uint32_t rank = who.agent / warps_per_cta_;
-  clocks_.fence(who.agent, mask, who.warp->live, rank, who.what->scope >= Scope::cluster);
-  if (who.what->scope < Scope::gpu) return;
+  clocks_.fence(who.agent, mask, who.warp->live, rank, who.properties->scope >= Scope::cluster);
+  if (who.properties->scope < Scope::gpu) return;
   Fences &own = fences_[rank];
   known_.join(own.read);
   own.read = {};
@@ -198,7 +198,7 @@ void GlobalMemory::access(Accessor who, const Access &access) {
   bool updates = access.kind == AccessKind::atomic;
   if (access.kind == AccessKind::async_land) return land(access);
   if (!reads && !writes && !updates) return;
-  const bool strong = who.what->scope != Scope::none;
+  const bool strong = who.properties->scope != Scope::none;
   if (strong && !writes) each_flag(who, access, [&](uint64_t flag) { acquire(who, flag); });
   {
     const Clocks::View view = clocks_.view(who.agent);
@@ -237,7 +237,7 @@ GlobalEpoch GlobalMemory::now(const Accessor &who) {
           static_cast<uint16_t>(who.agent),
           static_cast<uint8_t>(who.lane & 31),
           dependent_ && is_early(who.agent),
-          static_cast<uint8_t>(static_cast<uint8_t>(who.what->scope) & 3),
+          static_cast<uint8_t>(static_cast<uint8_t>(who.properties->scope) & 3),
           who.access->async_proxy,
           who.access->kind == AccessKind::async_issue_write,
           whole_cell};
@@ -256,7 +256,7 @@ bool GlobalMemory::both_strong(const GlobalEpoch &other, uint32_t agent, uint8_t
 }
 
 bool GlobalMemory::knows(const Accessor &who, const GlobalEpoch &epoch) const {
-  if (epoch.cluster == 0 || both_strong(epoch, who.agent, static_cast<uint8_t>(who.what->scope))) return true;
+  if (epoch.cluster == 0 || both_strong(epoch, who.agent, static_cast<uint8_t>(who.properties->scope))) return true;
   if (epoch.cluster == cluster_) return clocks_.knows(who.agent, who.lane, epoch.agent, 1u << epoch.lane, epoch.clock);
   return covers(known_.known, epoch);
 }
@@ -274,7 +274,7 @@ void GlobalMemory::check_source(const Accessor &who, const GlobalEpoch &write, u
     return std::string(does) + " global memory at " + place + ", which " + shadow_.reporter.line(write.pc) + " wrote" +
            lacks;
   };
-  if (who.what->constant && write.cluster != 0)
+  if (who.properties->constant && write.cluster != 0)
     shadow_.reporter.report(Violation::constant_written, *who.warp, who.pc, write.pc, static_cast<int>(who.lane), [&] {
       return describe("reads by ld.global.nc",
                       " in the same kernel: .nc is for data that nothing writes while it runs");

@@ -73,7 +73,7 @@ bool GlobalMemory::access_together(const Clocks::View &view, const Accessor &who
   for (uint32_t at = offset; at < offset + bytes; at += page.granule) {
     GlobalCell &cell = page.cells[at / page.granule];
     if (cell.write.pending) return false;
-    if (reads && cell.write.cluster != 0 && (who.what->constant || who.access->async_proxy)) return false;
+    if (reads && cell.write.cluster != 0 && (who.properties->constant || who.access->async_proxy)) return false;
     if (!(reads ? quick_read(view, epoch, cell) : quick_write(view, epoch, cell))) return false;
   }
   return true;

@@ -33,7 +33,8 @@ Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc
   return frame;
 }
 
-void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
+void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties,
+                            uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
   FrameRegisters &frame = registers_of(warp, pc);
   missing_.clear();
@@ -49,33 +50,33 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     // Whether accumulators are read depends on scale-d.
     if (!use.write && !use.conditional) missing |= mask & ~written[use.reg];
   }
-  const bool partial_exchange = what.spread == Spread::exchange && mask != all_lanes;
+  const bool partial_exchange = properties.propagation == Propagation::exchange && mask != all_lanes;
   const bool complete = missing == 0 && !partial_exchange && (frame.parts.empty() || !has_parts(uses));
   if (!complete)
-    follow(reporter, warp, pc, what, mask);
+    follow(reporter, warp, pc, properties, mask);
   else
     for (const RegisterUse &use : uses)
       if (use.write) written[use.reg] |= mask;
-  if (pending_count_ > 0) check_pending(reporter, warp, pc, what);
-  switch (what.what) {
-    case Class::wgmma:
+  if (pending_count_ > 0) check_pending(reporter, warp, pc, properties);
+  switch (properties.kind) {
+    case InstructionKind::wgmma:
       check_fence(reporter, warp, pc);
       return issue(program, pc);
-    case Class::wgmma_fence:
+    case InstructionKind::wgmma_fence:
       fences_++;
       return;
-    case Class::wgmma_commit:
+    case InstructionKind::wgmma_commit:
       groups_.push_back(std::move(open_));
       open_.clear();
       return;
-    case Class::wgmma_wait:
-      return wait(static_cast<size_t>(what.groups));
-    case Class::tensor_load:
+    case InstructionKind::wgmma_wait:
+      return wait(static_cast<size_t>(properties.groups));
+    case InstructionKind::tensor_load:
       return load(program, pc);
-    case Class::tensor_wait_load:
+    case InstructionKind::tensor_wait_load:
       return loaded();
     default:
-      if (fences_ > 0) touch(program, pc, what);
+      if (fences_ > 0) touch(program, pc, properties);
       if (complete) settle(index, mask);
   }
 }
@@ -106,12 +107,12 @@ uint32_t Registers::lanes_with_some(const Program &program, uint32_t pc, const s
 }
 
 /// Copies are transparent: nvcc writes them between the fence and the wgmma, and ptxas does away with them.
-void Registers::touch(const Program &program, uint32_t pc, const Classified &what) {
+void Registers::touch(const Program &program, uint32_t pc, const InstructionProperties &properties) {
   std::vector<Touch> &touched = last_->touched;
   std::span<const RegisterUse> uses = uses_of(program, pc);
   for (const RegisterUse &use : uses)
     if (use.reg >= touched.size()) touched.resize(use.reg + 1);
-  if (what.what == Class::move) {
+  if (properties.kind == InstructionKind::move) {
     Touch source;
     for (const RegisterUse &use : uses)
       if (!use.write && touched[use.reg].written > source.written) source = touched[use.reg];
@@ -195,10 +196,11 @@ void Registers::wait(size_t groups) {
   }
 }
 
-void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what) {
-  if (what.what == Class::wgmma) return;  // accumulators may be shared by wgmma in a row
+void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
+                              const InstructionProperties &properties) {
+  if (properties.kind == InstructionKind::wgmma) return;  // accumulators may be shared by wgmma in a row
   const Program &program = *warp.cta->launch->program;
-  if (what.what == Class::move) return copy_pending(reporter, warp, pc);
+  if (properties.kind == InstructionKind::move) return copy_pending(reporter, warp, pc);
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= pending_.size() || pending_[use.reg].users == 0) continue;
     const Pending &operand = pending_[use.reg];

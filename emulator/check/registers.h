@@ -1,6 +1,6 @@
-// Registers of a warp: which lanes hold a value (spread.h follows those that hold none), which are in use by a wgmma or
-// tcgen05.ld that is in flight (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and which a
-// wgmma uses without a wgmma.fence after earlier accesses (PTX ISA 9.7.15.7.1).
+// Registers of a warp: which lanes hold a value (propagation.h follows those that hold none), which are in use by a
+// wgmma or tcgen05.ld that is in flight (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and
+// which a wgmma uses without a wgmma.fence after earlier accesses (PTX ISA 9.7.15.7.1).
 #pragma once
 
 #include <deque>
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "check/classes.h"
+#include "check/propagation.h"
+#include "check/properties.h"
 #include "check/reporter.h"
-#include "check/spread.h"
 
 namespace fa::emu::check {
 
@@ -30,7 +30,8 @@ class Registers {
     if (!missing_.empty() || !early_loads_.empty()) return false;
     return pc < last_->settled.size() && (mask & ~last_->settled[pc]) == 0;
   }
-  void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
+  void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties,
+                   uint32_t mask);
 
   /// Elements of the vector that the last instruction stores which some lanes have not written, though others of it.
   struct Missing {
@@ -45,7 +46,7 @@ class Registers {
   /// The same where nobody has written any part of the loaded memory.
   void forget_all(uint32_t reg, uint32_t mask, uint32_t pc, uint32_t address);
   /// These lanes do not run an instruction, as its guard says.
-  void skip(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
+  void skip(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties, uint32_t mask);
   /// When the warp's block ends.
   void end(Reporter &reporter, const Warp &warp);
 
@@ -98,16 +99,17 @@ class Registers {
   void wait(size_t groups);
   void load(const Program &program, uint32_t pc);
   void loaded();
-  void touch(const Program &program, uint32_t pc, const Classified &what);
+  void touch(const Program &program, uint32_t pc, const InstructionProperties &properties);
   void lose(uint32_t reg, uint32_t lanes_of_it);
   Origin origin_of(uint32_t reg, uint32_t pc) const;
   bool has_parts(std::span<const RegisterUse> uses) const;
-  void follow_parts(const Spreading &spreading, std::vector<Result> &results);
+  void follow_parts(const PropagationStep &step, std::vector<Result> &results);
   void count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg, uint32_t lanes_of_it);
-  void follow(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
+  void follow(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties,
+              uint32_t mask);
   uint32_t lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const;
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
-  void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
+  void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties);
   void copy_pending(Reporter &reporter, const Warp &warp, uint32_t pc);
   void overwrite_copy(uint32_t reg);
   std::vector<uint32_t> &group_of(uint32_t reg);

@@ -17,53 +17,55 @@ bool is_element(const Program &program, uint32_t pc, uint32_t reg) {
 }
 
 /// mov of one register into another.
-bool is_copy(const Spreading &spreading) {
-  const Program &program = *spreading.warp.cta->launch->program;
-  return program.module->opcodes[program.source(spreading.pc).opcode].name == "mov";
+bool is_copy(const PropagationStep &step) {
+  const Program &program = *step.warp.cta->launch->program;
+  return program.module->opcodes[program.source(step.pc).opcode].name == "mov";
 }
 
 }  // namespace
 
 /// An instruction some of whose sources are uninitialised in some lanes.
-void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
+void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties,
+                       uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
   std::vector<uint32_t> &written = last_->written;
   std::span<const RegisterUse> uses = uses_of(program, pc);
   std::vector<uint32_t> sources;  // that nobody has written
   for (const RegisterUse &use : uses) {
     uint32_t missing = use.write || use.conditional ? 0 : mask & ~written[use.reg];
-    if (missing && what.vector && is_element(program, pc, use.reg)) {
+    if (missing && properties.vector && is_element(program, pc, use.reg)) {
       const uint32_t some = missing & lanes_with_some(program, pc, written);
       if (some) missing_.push_back({use.reg, some});
       missing &= ~some;
     }
     if (missing == 0) continue;
-    if (what.spread == Spread::counts)
+    if (properties.propagation == Propagation::use)
       count(reporter, warp, pc, use.reg, missing);
     else
       sources.push_back(use.reg);
   }
-  Spreading spreading{warp, pc, what.spread, mask, written};
+  PropagationStep step{warp, pc, properties.propagation, mask, written};
   std::vector<Result> results;
   for (const RegisterUse &use : uses) {
     if (!use.write) continue;
-    spreading.only = ptx::none;
-    Result &result = results.emplace_back(Result{use.reg, spreading.into(use.reg), {}});
+    step.only = ptx::none;
+    Result &result = results.emplace_back(Result{use.reg, step.into(use.reg), {}});
     if (result.uninitialised == 0) continue;
     if (sources.empty()) {
-      if (what.spread == Spread::exchange) result.origin = {pc, spreading.operands()[1].index, no_pc, 0, true};
+      if (properties.propagation == Propagation::exchange)
+        result.origin = {pc, step.operands()[1].index, no_pc, 0, true};
       continue;
     }
     result.origin = origin_of(sources.front(), pc);
     for (uint32_t source : sources) {
-      spreading.only = source;
-      if (spreading.into(use.reg) == 0) continue;
+      step.only = source;
+      if (step.into(use.reg) == 0) continue;
       result.origin = origin_of(source, pc);
       break;
     }
   }
-  spreading.only = ptx::none;
-  follow_parts(spreading, results);
+  step.only = ptx::none;
+  follow_parts(step, results);
   for (const Result &result : results) {
     written[result.reg] |= mask & ~result.uninitialised;
     if (result.uninitialised == 0) continue;
@@ -86,28 +88,28 @@ bool Registers::has_parts(std::span<const RegisterUse> uses) const {
 
 /// Halves are packed with halves that nobody has written, and unpacked again. Operations on the pair in between count
 /// as operations on the written half.
-void Registers::follow_parts(const Spreading &spreading, std::vector<Result> &results) {
+void Registers::follow_parts(const PropagationStep &step, std::vector<Result> &results) {
   auto &all = last_->parts;
-  const auto operands = spreading.operands();
-  if (spreading.how == Spread::unpack && operands[1].kind == ptx::OperandKind::reg) {
+  const auto operands = step.operands();
+  if (step.rule == Propagation::unpack && operands[1].kind == ptx::OperandKind::reg) {
     const auto found = all.find(operands[1].index);
-    const auto elements = spreading.elements(0);
+    const auto elements = step.elements(0);
     for (Result &result : results)
       for (size_t i = 0; found != all.end() && i < std::min(elements.size(), found->second.size()); i++) {
         const Part &part = found->second[i];
         if (elements[i].kind != ptx::OperandKind::reg || elements[i].index != result.reg) continue;
-        if ((part.lanes & spreading.mask & ~result.uninitialised) != 0) result.origin = part.origin;
-        result.uninitialised |= part.lanes & spreading.mask;
+        if ((part.lanes & step.mask & ~result.uninitialised) != 0) result.origin = part.origin;
+        result.uninitialised |= part.lanes & step.mask;
       }
   }
   std::vector<Part> parts;
-  if (spreading.how == Spread::pack && results.size() == 1)
-    for (const ptx::Operand &element : spreading.elements(1)) {
-      const uint32_t missing = spreading.missing(element) & ~results[0].uninitialised;
-      parts.push_back({missing, missing ? origin_of(element.index, spreading.pc) : Origin{}});
+  if (step.rule == Propagation::pack && results.size() == 1)
+    for (const ptx::Operand &element : step.elements(1)) {
+      const uint32_t missing = step.missing(element) & ~results[0].uninitialised;
+      parts.push_back({missing, missing ? origin_of(element.index, step.pc) : Origin{}});
     }
-  if (spreading.how == Spread::lane && operands.size() == 2 && operands[1].kind == ptx::OperandKind::reg)
-    if (const auto found = all.find(operands[1].index); found != all.end() && is_copy(spreading)) parts = found->second;
+  if (step.rule == Propagation::lane && operands.size() == 2 && operands[1].kind == ptx::OperandKind::reg)
+    if (const auto found = all.find(operands[1].index); found != all.end() && is_copy(step)) parts = found->second;
   const bool any = std::any_of(parts.begin(), parts.end(), [](const Part &part) { return part.lanes != 0; });
   for (const Result &result : results) all.erase(result.reg);
   if (!any) return;
@@ -146,14 +148,15 @@ void Registers::count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_
                   });
 }
 
-void Registers::skip(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
+void Registers::skip(Reporter &reporter, const Warp &warp, uint32_t pc, const InstructionProperties &properties,
+                     uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
   const uint32_t guard = program.source(pc).guard;
   FrameRegisters &frame = registers_of(warp, pc);
   if (guard >= frame.written.size()) frame.written.resize(guard + 1);
   const uint32_t missing = mask & ~frame.written[guard];
   if (missing == 0) return;
-  if (what.spread == Spread::counts) return count(reporter, warp, pc, guard, missing);
+  if (properties.propagation == Propagation::use) return count(reporter, warp, pc, guard, missing);
   // Whether the result is the old or the new value, nobody has said.
   const Origin origin = origin_of(guard, pc);
   for (const RegisterUse &use : uses_of(program, pc)) {

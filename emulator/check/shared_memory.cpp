@@ -175,7 +175,7 @@ void SharedMemory::check_pending(const Accessor &who, Cell &cell, uint32_t addre
 
 /// Until mbarrier.inval its memory is for nothing else.
 void SharedMemory::check_mbarrier(const Accessor &who, Cell &cell, uint32_t address, const char *does) {
-  const Making makes = who.what ? who.what->makes : Making::no;
+  const Making makes = who.properties ? who.properties->makes : Making::no;
   if (cell.mbarrier && makes != Making::inval)
     reporter_.report(Violation::mbarrier_reuse, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
       return (makes == Making::init ? "makes an mbarrier of " : std::string(does) + " ") + shared_place(address) +

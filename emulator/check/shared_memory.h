@@ -5,8 +5,8 @@
 #include <bit>
 #include <vector>
 
-#include "check/classes.h"
 #include "check/clocks.h"
+#include "check/properties.h"
 #include "check/reporter.h"
 #include "check/shadow.h"
 
@@ -24,8 +24,8 @@ struct Accessor {
   bool strong = false;  // an atomic, an access that is meant to communicate, or an asynchronous reduction
   const Instruction *instruction = nullptr;  // of plain stores
   const Access *access = nullptr;
-  const Classified *what = nullptr;  // of instructions that run; null: of completions
-  bool *unwritten = nullptr;         // where to note that some bytes were never written, rather than to report it
+  const InstructionProperties *properties = nullptr;  // of instructions that run; null: of completions
+  bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
   /// Whether the lane stores the value that is there already.
   bool stores_the_same() const {
     return access && access->digest &&

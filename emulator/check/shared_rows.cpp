@@ -222,7 +222,7 @@ SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Acces
     }
     return Lanes{};
   };
-  if (who.strong || (who.what && who.what->makes != Making::no)) return each([](Cell &) { return false; });
+  if (who.strong || (who.properties && who.properties->makes != Making::no)) return each([](Cell &) { return false; });
   switch (access.kind) {
     case AccessKind::read:
       return each([&](Cell &cell) { return quick.read(cell); });

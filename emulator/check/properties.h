@@ -8,7 +8,7 @@
 
 namespace fa::emu::check {
 
-enum class Class : uint8_t {
+enum class InstructionKind : uint8_t {
   other,
   move,         // copies a register: no use of its value
   copy_commit,  // cp.async.commit_group
@@ -38,9 +38,9 @@ enum class Making : uint8_t { no, init, inval };
 /// here.
 enum class Scope : uint8_t { none, cta, cluster, gpu };
 
-/// The result of an instruction with sources that nobody has written: see spread.h.
-enum class Spread : uint8_t {
-  counts,       // uses them: memory, addresses, branches, and all that is not known better
+/// The result of an instruction with sources that nobody has written: see propagation.h.
+enum class Propagation : uint8_t {
+  use,          // uses them: memory, addresses, branches, and all that is not known better
   lane,         // results of the same lanes have no value
   pack,         // mov of a vector into one register
   unpack,       // mov of one register into a vector
@@ -52,8 +52,8 @@ enum class Spread : uint8_t {
   warp,         // results of all lanes have no value
 };
 
-struct Classified {
-  Class what = Class::other;
+struct InstructionProperties {
+  InstructionKind kind = InstructionKind::other;
   int32_t groups = 0;  // of waits: how many may stay in flight
   Making makes = Making::no;
   bool vector = false;  // ld, st of a vector in shared memory
@@ -63,11 +63,11 @@ struct Classified {
   bool acquires = false, releases = false;  // by itself; .relaxed and .volatile need a fence for it
   bool constant = false;                    // ld.global.nc: of data that nobody writes while the kernel runs
   bool shared_only = false;                 // fence.proxy of shared memory alone
-  Spread spread = Spread::counts;
+  Propagation propagation = Propagation::use;
 };
 
 /// By program counter.
-std::vector<Classified> classify(const Program &program);
+std::vector<InstructionProperties> classify(const Program &program);
 
 /// The elements of the vector that the instruction there loads or stores; of ld, without one, where it loads to.
 std::span<const ptx::Operand> vector_of(const Program &program, uint32_t pc);

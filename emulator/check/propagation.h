@@ -5,19 +5,19 @@
 #include <span>
 #include <vector>
 
-#include "check/classes.h"
+#include "check/properties.h"
 #include "exec/warp.h"
 
 namespace fa::emu::check {
 
 /// The result of an instruction with sources without a value.
-Spread spread_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands);
+Propagation propagation_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands);
 
 /// An instruction, and which lanes of each register have a value.
-struct Spreading {
+struct PropagationStep {
   const Warp &warp;
   uint32_t pc = 0;
-  Spread how = Spread::counts;
+  Propagation rule = Propagation::use;
   uint32_t mask = 0;
   std::span<const uint32_t> written;
   uint32_t only = ptx::none;  // as if all other registers had values

@@ -1,5 +1,5 @@
 // From sources to results, instruction by instruction.
-#include "check/spread.h"
+#include "check/propagation.h"
 
 #include <algorithm>
 #include <array>
@@ -29,41 +29,41 @@ constexpr uint32_t lanes_of_column(uint32_t column) {
 
 }  // namespace
 
-Spread spread_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands) {
+Propagation propagation_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands) {
   if (opcode.name == "mov" && operands.size() == 2) {
-    if (operands[1].kind == ptx::OperandKind::vector) return Spread::pack;
-    if (operands[0].kind == ptx::OperandKind::vector) return Spread::unpack;
+    if (operands[1].kind == ptx::OperandKind::vector) return Propagation::pack;
+    if (operands[0].kind == ptx::OperandKind::vector) return Propagation::unpack;
   }
   if (std::find(std::begin(lane_by_lane), std::end(lane_by_lane), opcode.name) != std::end(lane_by_lane))
-    return Spread::lane;
+    return Propagation::lane;
   if (opcode.name == "and" || opcode.name == "or") {
-    if (!opcode.has("pred")) return Spread::lane;
-    return opcode.name == "and" ? Spread::conjunction : Spread::disjunction;
+    if (!opcode.has("pred")) return Propagation::lane;
+    return opcode.name == "and" ? Propagation::conjunction : Propagation::disjunction;
   }
-  if (opcode.name == "selp") return Spread::choice;
-  if (opcode.name == "shfl") return Spread::exchange;
-  if (opcode.name == "mma") return Spread::product;
+  if (opcode.name == "selp") return Propagation::choice;
+  if (opcode.name == "shfl") return Propagation::exchange;
+  if (opcode.name == "mma") return Propagation::product;
   for (std::string_view name : {"vote", "match", "redux", "movmatrix"})
-    if (opcode.name == name) return Spread::warp;
-  return Spread::counts;
+    if (opcode.name == name) return Propagation::warp;
+  return Propagation::use;
 }
 
-std::span<const ptx::Operand> Spreading::operands() const {
+std::span<const ptx::Operand> PropagationStep::operands() const {
   const Program &program = *warp.cta->launch->program;
   return program.function_at(pc).operands_of(program.source(pc));
 }
 
-std::span<const ptx::Operand> Spreading::elements(size_t operand) const {
+std::span<const ptx::Operand> PropagationStep::elements(size_t operand) const {
   const ptx::Operand &one = operands()[operand];
   if (one.kind != ptx::OperandKind::vector) return {&one, 1};
   return warp.cta->launch->program->function_at(pc).children_of(one);
 }
 
-uint32_t Spreading::missing(const ptx::Operand &operand) const {
+uint32_t PropagationStep::missing(const ptx::Operand &operand) const {
   return operand.kind == ptx::OperandKind::reg ? missing(operand.index) : 0;
 }
 
-uint32_t Spreading::missing_sources() const {
+uint32_t PropagationStep::missing_sources() const {
   const Program &program = *warp.cta->launch->program;
   uint32_t result = 0;
   for (uint32_t u = program.first_use[pc]; u < program.first_use[pc + 1]; u++)
@@ -71,45 +71,45 @@ uint32_t Spreading::missing_sources() const {
   return result;
 }
 
-uint32_t Spreading::into(uint32_t reg) const {
+uint32_t PropagationStep::into(uint32_t reg) const {
   const ptx::Instruction &source = warp.cta->launch->program->source(pc);
   uint32_t guard = source.guard == ptx::none ? 0 : missing(source.guard);
-  switch (how) {
-    case Spread::counts:
+  switch (rule) {
+    case Propagation::use:
       return 0;
-    case Spread::lane:
-    case Spread::unpack:
+    case Propagation::lane:
+    case Propagation::unpack:
       return missing_sources();
-    case Spread::pack: {
+    case Propagation::pack: {
       uint32_t all = mask;
       for (const ptx::Operand &element : elements(1)) all &= missing(element);
       return guard | all;
     }
-    case Spread::choice:
+    case Propagation::choice:
       return guard | chosen();
-    case Spread::conjunction:
+    case Propagation::conjunction:
       return guard | absorbed(false);
-    case Spread::disjunction:
+    case Propagation::disjunction:
       return guard | absorbed(true);
-    case Spread::exchange:
+    case Propagation::exchange:
       return guard | exchanged(reg);
-    case Spread::product:
+    case Propagation::product:
       return guard | multiplied(reg);
-    case Spread::warp:
+    case Propagation::warp:
       return missing_sources() ? mask : 0;
   }
   return 0;
 }
 
 /// selp: the operand that the predicate does not choose has no part in the result.
-uint32_t Spreading::chosen() const {
+uint32_t PropagationStep::chosen() const {
   const Instruction &instruction = warp.cta->launch->program->code[pc];
   uint32_t first = *warp.row<uint32_t>(instruction.c) ^ (instruction.detail ? all_lanes : 0);
   return missing(operands()[3]) | (first & missing(operands()[1])) | (~first & missing(operands()[2]));
 }
 
 /// and.pred, or.pred: a false, or true, operand decides alone.
-uint32_t Spreading::absorbed(bool absorbing) const {
+uint32_t PropagationStep::absorbed(bool absorbing) const {
   const Instruction &instruction = warp.cta->launch->program->code[pc];
   uint32_t flip = absorbing ? 0 : all_lanes;
   uint32_t a = missing(operands()[1]), b = missing(operands()[2]);
@@ -118,7 +118,7 @@ uint32_t Spreading::absorbed(bool absorbing) const {
   return (a | b) & ~decided_by_a & ~decided_by_b;
 }
 
-uint32_t Spreading::exchanged(uint32_t reg) const {
+uint32_t PropagationStep::exchanged(uint32_t reg) const {
   const Program &program = *warp.cta->launch->program;
   const Instruction &instruction = program.code[pc];
   const ptx::Opcode &opcode = program.module->opcodes[program.source(pc).opcode];
@@ -138,7 +138,7 @@ uint32_t Spreading::exchanged(uint32_t reg) const {
 
 /// mma.m16n8: a lane's row of A is a row of D, its column of B a column of D. Registers of A alternate between rows i
 /// and i + 8, those of D have first the one, then the other; a register of D has one column or two.
-uint32_t Spreading::multiplied(uint32_t reg) const {
+uint32_t PropagationStep::multiplied(uint32_t reg) const {
   const Program &program = *warp.cta->launch->program;
   const ptx::Opcode &opcode = program.module->opcodes[program.source(pc).opcode];
   bool tall = false, known = false;

@@ -14,7 +14,7 @@ const std::string text = R"(
 .version 8.0
 .target sm_80
 .address_size 64
-.visible .entry spread(.param .u64 words, .param .u32 fault) {
+.visible .entry propagation(.param .u64 words, .param .u32 fault) {
   .reg .pred %p<30>; .reg .b16 %rs<10>; .reg .b32 %r<60>; .reg .f32 %f<9>; .reg .b64 %rd<9>;
   .shared .align 16 .b8 tile[1024];
   ld.param.u64 %rd1, [words];
@@ -129,11 +129,11 @@ std::string run(int fault) {
     setenv("FA_EMU_FAIL_ON", "error", 1);
     emulated::start();
     emulated::Array<int> words(std::vector<int>(512));
-    emulated::launch(emulated::kernel(text, "spread"), {1}, {32}, 0, words.address, fault);
+    emulated::launch(emulated::kernel(text, "propagation"), {1}, {32}, 0, words.address, fault);
   });
 }
 
-TEST(Spread, CleanTwin) {
+TEST(Propagation, CleanTwin) {
   // An unused value is a formal finding, which fails nothing.
   std::string report = run(0);
   EXPECT_EQ(report.find("error"), std::string::npos) << report;
@@ -148,41 +148,41 @@ void expect(int fault, const std::string &value, const std::string &use) {
   EXPECT_NE(report.find("kernel: error 719: "), std::string::npos) << report;
 }
 
-TEST(Spread, ChosenBySelp) {
+TEST(Propagation, ChosenBySelp) {
   expect(1, "register %r50 is read and was never written", "(st.global.u32)");
 }
-TEST(Spread, HandedOnByShfl) {
+TEST(Propagation, HandedOnByShfl) {
   expect(2, "register %r12 is read and was never written", "(st.global.u32)");
 }
-TEST(Spread, ASumWithSharedMemory) {
+TEST(Propagation, ASumWithSharedMemory) {
   expect(3, "reads shared memory at offset 768, which was never written", "(st.global.u32)");
 }
-TEST(Spread, ARowOfAProduct) {
+TEST(Propagation, ARowOfAProduct) {
   expect(4, "reads shared memory at offset 256, which was never written", "(st.global.f32)");
 }
-TEST(Spread, AColumnOfAProduct) {
+TEST(Propagation, AColumnOfAProduct) {
   expect(5, "register %r26 is read and was never written", "(st.global.f32)");
 }
-TEST(Spread, AnAddress) {
+TEST(Propagation, AnAddress) {
   expect(6, "register %r51 is read and was never written", "(st.global.u32)");
 }
-TEST(Spread, ABranchThatNoLaneTakes) {
+TEST(Propagation, ABranchThatNoLaneTakes) {
   expect(7, "register %r52 is read and was never written", "(bra)");
 }
-TEST(Spread, AGuardOfAStoreThatDoesNotHappen) {
+TEST(Propagation, AGuardOfAStoreThatDoesNotHappen) {
   expect(8, "register %r52 is read and was never written", "(st.global.u32)");
 }
-TEST(Spread, AVote) {
+TEST(Propagation, AVote) {
   expect(9, "register %r12 is read and was never written", "(bra)");
 }
-TEST(Spread, AGuardedValue) {
+TEST(Propagation, AGuardedValue) {
   expect(10, "register %r52 is read and was never written", "(st.global.u32)");
 }
 
-TEST(Spread, HalfOfAPair) {
+TEST(Propagation, HalfOfAPair) {
   expect(11, "register %rs9 is read and was never written", "(st.global.u16)");
 }
-TEST(Spread, FromALaneThatDoesNotTakePart) {
+TEST(Propagation, FromALaneThatDoesNotTakePart) {
   expect(12, "shfl takes register %r2 from a lane that does not take part", "(st.global.u32)");
 }
 
