@@ -72,9 +72,9 @@ def fa3(name: str, dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
     return Kernel(name, dim, queries, step, [])
 
 
-def simulate(of: Kernel, steps: int, in_turns: bool = False) -> Result:
-    """A block. in_turns: it adds dq behind another one that is a step ahead, asks the L2 cache whether it may, and passes the turn on
-    when its sums are there."""
+def simulate(of: Kernel, steps: int, fixed_order: bool = False) -> Result:
+    """A block. fixed_order: it adds dq behind another one that is a step ahead, asks the L2 cache whether it may, and lets the
+    next one add when its sums are there."""
     barriers = {
         "KV there": Barrier(),
         "Q there": Barrier(),
@@ -90,7 +90,7 @@ def simulate(of: Kernel, steps: int, in_turns: bool = False) -> Result:
     sums = 2 * tile  # of f32
     ask: list[Step] = [Copy(0, latency=L2_LATENCY, waits=True)]
     added: list[Step] = [Wait("dq there"), Copy(sums, latency=0, waits=True), Arrive("dq free")]
-    if in_turns:
+    if fixed_order:
         added = [Wait("dq there"), *ask, Copy(sums, latency=0, waits=True), Arrive("dq free"), *ask, *ask]
     results = of.dim * 64 // 128 * 2  # numbers of a lane
     store = Work(2 * results + LATENCY["shared"], {"issue": 2 * results, "shared": results / 2})
@@ -102,8 +102,8 @@ def simulate(of: Kernel, steps: int, in_turns: bool = False) -> Result:
     return Simulation(roles, barriers, HOPPER.l2_bytes).run()
 
 
-def fit(of: Kernel, in_turns: bool = False, few: int = 16, many: int = 64) -> tuple[float, float]:
+def fit(of: Kernel, fixed_order: bool = False, few: int = 16, many: int = 64) -> tuple[float, float]:
     """Cycles of a block outside its steps, and of a step."""
-    short, long = (simulate(of, n, in_turns).cycles for n in (few, many))
+    short, long = (simulate(of, n, fixed_order).cycles for n in (few, many))
     step = (long - short) / (many - few)
     return short - few * step, step

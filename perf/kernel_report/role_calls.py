@@ -18,7 +18,7 @@ class Call:
     heads: int
     rows: int
     causal: bool = False
-    in_turns: bool = False
+    fixed_order: bool = False
     group: int = 1
 
     @property
@@ -41,18 +41,18 @@ def forward(of: role_forward.Kernel, gpu: Gpu, call: Call) -> float:
 
 def backward(of: role_backward.Kernel, gpu: Gpu, call: Call) -> float:
     """TFLOP/s of the five products."""
-    outside, step = role_backward.fit(of, call.in_turns)
+    outside, step = role_backward.fit(of, call.fixed_order)
     tiles = model.iterations(call.rows, call.rows, role_backward.KEYS, of.queries, call.causal)
     group = call.group if of.loops_over_group else 1
     steps = [group * (n + masked * (model.MASKED - 1)) for n, masked in tiles]
-    cycles = end(steps, call.heads // group, gpu.sms, outside, step, hop(of) if call.in_turns else None)
+    cycles = end(steps, call.heads // group, gpu.sms, outside, step, hop(of) if call.fixed_order else None)
     results = 2 * 2 * call.heads * call.rows * of.dim  # dout and out, for the terms of rows, and dq in f32, cleared, read, written
     seconds = cycles / gpu.sustained_hertz + (results + 2.5 * results) / (gpu.dram * 1e9)
     return operations(call, of.dim, ALL_PRODUCTS) / seconds / 1e12
 
 
 def hop(of: role_backward.Kernel) -> float:
-    """Cycles from a turn to the next one: the L2 cache is asked, sums are added and are there, the next turn is let have it."""
+    """Cycles from an addition to the next one: the L2 cache is asked, sums are added and are there, the next block is let add."""
     return 3 * L2_LATENCY + 4 * of.queries * of.dim / role_backward.HOPPER.l2_bytes
 
 

@@ -108,7 +108,7 @@ def held(figures: list[Figure], simulated: dict[Figure, float]) -> str:
     """A kernel, board and mask a row, with all lengths."""
     its: dict[tuple[str, ...], list[Figure]] = {}
     for one in figures:
-        mask = ("causal" if one.call.causal else "full") + ", in turns" * one.call.in_turns
+        mask = ("causal" if one.call.causal else "full") + ", in a fixed order" * one.call.fixed_order
         its.setdefault((one.kernel, one.gpu.split()[0], mask), []).append(one)
     rows = [[*key, ", ".join(one.call.text for one in of), ", ".join(f"{one.teraflops:.0f}" for one in of),
              ", ".join(f"{simulated[one]:.0f}" for one in of), ", ".join(f"{100 * error(one, simulated):+.0f}" for one in of) + " %"]
@@ -161,13 +161,13 @@ def text(build: Path, tools: Path, compiler: str) -> str:
                for of in ours[0] for what, one in forward_changes(of).items()]  # fmt: skip
     changes += [[of.name, what, *(f"{role_calls.backward(one, gpu, replace(call, causal=causal)):.0f}" for causal in (True, False))]
                 for of in ours[1] for what, one in backward_changes(of, backward).items()]  # fmt: skip
-    turns = [[of.name, *(f"{role_calls.backward(of, gpu, replace(call, causal=causal, in_turns=turns)):.0f}"
-                         for turns in (False, True) for causal in (True, False)), GOALS[of.dim]] for of in ours[1]]  # fmt: skip
+    orders = [[of.name, *(f"{role_calls.backward(of, gpu, replace(call, causal=causal, fixed_order=fixed)):.0f}"
+                         for fixed in (False, True) for causal in (True, False)), GOALS[of.dim]] for of in ours[1]]  # fmt: skip
     return "\n".join([
         "## Roles of warpgroups, simulated",
         held(FORWARD, simulated),
         held(BACKWARD, simulated),
         table(["kernel (simulated)", "role", "largest wait", "of its time", "tensor cores busy"], its_waits),
         table(["H200, 2 x 64/8 x 8192 (simulated TFLOP/s)", "change", "causal", "full"], changes),
-        table(["gradients (simulated TFLOP/s)", "any order, causal", "full", "in turns, causal", "full", "goal in any order"], turns),
+        table(["gradients (simulated TFLOP/s)", "any order, causal", "full", "in a fixed order, causal", "full", "goal in any order"], orders),
     ])  # fmt: skip

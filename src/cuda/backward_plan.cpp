@@ -94,17 +94,17 @@ int64_t tiles_alike(const BackwardCall &call, const TileConfig &tile) {
   return ceil_div(std::max<int64_t>(keys, 0), tile.keys);
 }
 
-/// The longest wait that pays, as a part of the time of a call. Blocks with the same queries add to dq in turns, each a
-/// step behind the one before it, unless it begins at other rows or has fewer. Two passes cost 0.4 more: seven products
-/// instead of five.
+/// The longest wait that pays, as a part of the time of a call. Blocks with the same queries add to dq in a fixed
+/// order, each a step behind the one before it, unless it begins at other rows or has fewer. Two passes cost 0.4 more:
+/// seven products instead of five.
 constexpr double max_wait_fraction = 0.3;
 
-/// Steps from an addition to dq to the next one in order: warps of their own pass turns on within a step.
-int64_t steps_of_turn(const Image &image) {
+/// Steps from a block's addition to dq to the next block's: one where a separate role adds.
+int64_t steps_between_additions(const Image &image) {
   return image.family == &kernels::backward_mma::family ? 2 : 1;
 }
 
-/// Whether blocks wait little enough for their turns; judged by one sequence, so that its bits do not depend on the
+/// Whether blocks wait little enough for each other; judged by one sequence, so that its bits do not depend on the
 /// batch.
 bool fixed_order_pays(const BackwardCall &call, const Image &image, const TileConfig &tile, const Device &device) {
   const Attention &a = *call.attention;
@@ -122,7 +122,8 @@ bool fixed_order_pays(const BackwardCall &call, const Image &image, const TileCo
   // is too early, a column takes the rest for each of its tiles, one after another.
   if (queries < static_cast<double>(call.max_seqlen_q)) {
     const int64_t apart = call.heads_q / columns * tile.keys / tile.rows;
-    const int64_t chain = ceil_div(columns, group) * tiles * std::max<int64_t>(steps_of_turn(image) - apart, 0);
+    const int64_t chain =
+        ceil_div(columns, group) * tiles * std::max<int64_t>(steps_between_additions(image) - apart, 0);
     if (static_cast<double>(chain) > (1 + max_wait_fraction) * std::max(steps, steps_per_slot)) return false;
   }
   const auto waits = static_cast<double>(std::min(tiles_alike(call, tile), together) - 1);
@@ -186,9 +187,9 @@ class Planner {
       if (const char *why = unsupported_reason(kernel)) return why;
       const bool any_order = call_.attention->nondeterministic;
       if (!any_order && !fixed_order_pays(call_, image, kernel.tile, device_))
-        return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
+        return "a fixed order of sums would keep blocks waiting for too long; FA_FLAG_NONDETERMINISTIC does without it";
       if (const char *why = encode_maps_of(&kernel)) return why;
-      plan_->in_turns = !any_order;
+      plan_->fixed_order = !any_order;
       plan_->params.dq_columns = image.dim;
       plan_->workspace = layout_of(call_, &image);
       add_keys(kernel);
@@ -314,7 +315,7 @@ std::string log_line(const BackwardPlan &plan) {
         .append(kernel.image->name)
         .append(" ")
         .append(name_of(kernel.entry));
-    if (kernel.entry == Entry::bwd_fused) text.append(plan.in_turns ? " in a fixed order" : " in any order");
+    if (kernel.entry == Entry::bwd_fused) text.append(plan.fixed_order ? " in a fixed order" : " in any order");
     if (kernel.why_no_better != nullptr) text.append(" (no better one: ").append(kernel.why_no_better).append(")");
   }
   if (plan.why_two_passes != nullptr) text.append("; in two passes: ").append(plan.why_two_passes);

@@ -14,7 +14,7 @@ namespace fa::cuda {
 struct BackwardPlan : Plan<kernels::BackwardParams, 5> {
   static constexpr const char *advice = "split the batch";  // how a call needs less workspace
 
-  bool in_turns = false;                 // blocks of keys add to sums of dq in one order
+  bool fixed_order = false;              // blocks of keys add to sums of dq in one order
   const char *why_two_passes = nullptr;  // over the scores, for dk and dv and for dq; nullptr: there is one
 };
 

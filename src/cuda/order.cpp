@@ -28,9 +28,9 @@ constexpr int64_t late_parts = 8;
 constexpr double bytes_of_keys = 2 * 800;
 constexpr int64_t fewest_side_by_side = 3;
 
-/// Where they add to dq in turns, under a causal mask each is a step behind the one before it, and all end together: by
-/// a simulation n of them cost 0.7 (n - 1) / (m h) of the time, in a column of m tiles whose blocks take h heads. That
-/// is to be 2 %, unless memory needs more of them. Calls that do not wait have the same order.
+/// Where they add to dq in a fixed order, under a causal mask each is a step behind the one before it, and all end
+/// together: by a simulation n of them cost 0.7 (n - 1) / (m h) of the time, in a column of m tiles whose blocks take h
+/// heads. That is to be 2 %, unless memory needs more of them. Calls that do not wait have the same order.
 constexpr int64_t tiles_to_wait = 36;
 
 /// The columns of a section: of sizes from half of the largest on, in whole steps, the one that fills the last section

@@ -113,7 +113,7 @@ struct Shaped16 : Shaped {
 /// All gradients in one loop, where blocks of keys do not wait long for one another, or need not: where a head's tiles
 /// are at work at once, as those of a single head are, they do. A batch's size decides nothing.
 // [F52] [F186]
-TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
+TEST(BackwardPlan, HasAFixedOrderWhereWaitsAreShort) {
   const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
@@ -125,14 +125,14 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
     const auto plan = [&](Shaped &s) { return plan_of(s.get(), gradients, device); };
     const auto bytes = [&](Shaped &s) { return workspace_bound(s.get(), gradients, device); };
     EXPECT_EQ(entries_of(plan(many)), together);
-    EXPECT_TRUE(plan(many).in_turns);
+    EXPECT_TRUE(plan(many).fixed_order);
     EXPECT_EQ(entries_of(plan(shared)), together);
     EXPECT_EQ(entries_of(plan(one)), apart);
     const int64_t rows = batch * 32 * 8192;
     EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 16 * 4 + of_tickets));
     one.attention.nondeterministic = true;
     EXPECT_EQ(entries_of(plan(one)), together);
-    EXPECT_FALSE(plan(one).in_turns);
+    EXPECT_FALSE(plan(one).fixed_order);
     EXPECT_TRUE(bytes(one) == Count(batch * 8192 * (8 + 64 * 4)));
     many.attention.batch_invariant = true;
     EXPECT_EQ(entries_of(plan(many)), apart);
@@ -149,41 +149,41 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
 
 /// Also with a single head, where each tile of keys has fewer queries than the one before it, or later ones.
 // [F52]
-TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
+TEST(BackwardPlan, HasAFixedOrderWhereTilesOfKeysDiffer) {
   const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
   Shaped16 square(1, 8192, 8192, 1, 1), few(1, 128, 8192, 1, 1);
-  const auto in_turns = [&](Shaped &s) { return plan_of(s.get(), gradients, device).in_turns; };
-  EXPECT_FALSE(in_turns(square));
+  const auto fixed_order = [&](Shaped &s) { return plan_of(s.get(), gradients, device).fixed_order; };
+  EXPECT_FALSE(fixed_order(square));
   square.attention.mask = few.attention.mask = FA_MASK_CAUSAL;
-  EXPECT_TRUE(in_turns(square));
-  EXPECT_FALSE(in_turns(few)) << "all of them attend nearly all keys";
+  EXPECT_TRUE(fixed_order(square));
+  EXPECT_FALSE(fixed_order(few)) << "all of them attend nearly all keys";
   static const int32_t offset = 0;
   square.call.q_offset = &offset;  // which may be any
-  EXPECT_FALSE(in_turns(square));
+  EXPECT_FALSE(fixed_order(square));
   square.call.q_offset = nullptr, square.attention.mask = FA_MASK_NONE;
 }
 
 /// Under a window, or in chunks, the next tile of keys comes to the same queries later by itself: by one step a head,
-/// where a turn takes two. With one head the tiles of a column would follow one another a step apart, however many
+/// where an addition takes two. With one head the tiles of a column would follow one another a step apart, however many
 /// there are, and other columns have to fill that time.
 // [F52]
-TEST(BackwardPlan, TakesTurnsWhereWindowsSlide) {
+TEST(BackwardPlan, HasAFixedOrderWhereWindowsSlide) {
   const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
-  const auto in_turns = [&](Shaped16 s, int64_t window, int64_t chunk) {
+  const auto fixed_order = [&](Shaped16 s, int64_t window, int64_t chunk) {
     s.attention.window_left = window, s.attention.window_right = window < 0 ? -1 : 0, s.attention.chunk = chunk;
-    return plan_of(s.get(), gradients, device).in_turns;
+    return plan_of(s.get(), gradients, device).fixed_order;
   };
-  EXPECT_FALSE(in_turns({1, 8192, 8192, 1, 1}, 512, 0));
-  EXPECT_TRUE(in_turns({1, 8192, 8192, 2, 1}, 512, 0)) << "two steps apart";
-  EXPECT_TRUE(in_turns({1, 8192, 8192, 64, 64}, 4096, 0)) << "other columns fill the time";
-  EXPECT_FALSE(in_turns({1, 65536, 65536, 4, 4}, -1, 512));
-  EXPECT_TRUE(in_turns({1, 65536, 65536, 32, 4}, -1, 512));
+  EXPECT_FALSE(fixed_order({1, 8192, 8192, 1, 1}, 512, 0));
+  EXPECT_TRUE(fixed_order({1, 8192, 8192, 2, 1}, 512, 0)) << "two steps apart";
+  EXPECT_TRUE(fixed_order({1, 8192, 8192, 64, 64}, 4096, 0)) << "other columns fill the time";
+  EXPECT_FALSE(fixed_order({1, 65536, 65536, 4, 4}, -1, 512));
+  EXPECT_TRUE(fixed_order({1, 65536, 65536, 32, 4}, -1, 512));
 }
 
 /// The reason against one loop is named, where dk or dv and dq come from a pass each. Where the contents of memory
@@ -227,7 +227,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
   const Way at_times[] = {
       {"", [](Shaped16 &) {}},
       {"dout is not of the type of q", [](Shaped16 &s) { s.call.dout.dtype = FA_F32; }},
-      {"blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without",
+      {"a fixed order of sums would keep blocks waiting for too long; FA_FLAG_NONDETERMINISTIC does without it",
        [](Shaped16 &s) { s.call.heads_q = s.call.heads_kv = 1; }},
       {"", [](Shaped16 &s) { s.call.heads_q = s.call.heads_kv = 1, s.attention.nondeterministic = true; }},
   };
@@ -280,16 +280,16 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
     const int64_t rows = 2 * 32 * 8192, sums = one_loop ? 4 * image.dim : 0;
     const bool has_factors = one_loop && image.dtype == kernels::f16;
     const int64_t factors = has_factors ? rows / 128 * int64_t{sizeof(kernels::RowScales)} : 0;
-    for (const bool in_turns : {true, false}) {
-      s.attention.nondeterministic = !in_turns;
+    for (const bool fixed_order : {true, false}) {
+      s.attention.nondeterministic = !fixed_order;
       const BackwardPlan plan = plan_of(s.get(), gradients, device);
       const std::vector expected = one_loop ? std::vector{Entry::delta, Entry::bwd_fused, Entry::dq_postprocess}
                                             : std::vector{Entry::delta, Entry::dkv, Entry::dq};
       EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
-      EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
+      EXPECT_EQ(plan.fixed_order, one_loop && fixed_order) << image.name << " " << image.dim;
       EXPECT_EQ(plan.why_two_passes == nullptr, one_loop) << image.name << " " << image.dim;
-      const int64_t turns = one_loop && in_turns ? rows / 16 * 4 + of_tickets : 0;
-      EXPECT_TRUE(workspace_bound(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
+      const int64_t counters = one_loop && fixed_order ? rows / 16 * 4 + of_tickets : 0;
+      EXPECT_TRUE(workspace_bound(s.get(), gradients, device) == Count(rows * (8 + sums) + counters + factors))
           << image.name << " " << image.dim;
     }
   }
@@ -341,14 +341,14 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
 /// As much as the plan lays out, whichever way the call then goes: a term, a row of sums, a part of a counter and in
 /// f16 a factor for each row, and nothing that grows faster than rows do.
 // [F189] [F190]
-TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
+TEST(BackwardPlan, TheWorkspaceHoldsSumsCountersAndFactors) {
   const KernelSet of_bf16 = images_of(kernels::bf16), of_f16 = images_of(kernels::f16);
   if (of_bf16.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
   reference::Random random(1);
   static const int32_t cumulative = 0;
-  int in_turns = 0, in_any_order = 0, apart = 0;
+  int fixed_order = 0, in_any_order = 0, apart = 0;
   for (int i = 0; i < 2000; ++i) {
     const int64_t heads_kv = random.between(1, 4), group = random.between(1, 8);
     const bool half = random.chance(50);
@@ -364,9 +364,9 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     const int64_t row = sizeof(kernels::RowStats) + 64 * sizeof(float);
     const int64_t factors = half ? rows / kernels::stats_block * static_cast<int64_t>(sizeof(kernels::RowScales)) : 0;
     const bool has_queries = s.call.rows_q > 0;
-    const int64_t turns =
+    const int64_t counters =
         s.attention.nondeterministic || !has_queries ? 0 : rows / kernels::dq_semaphore_rows * 4 + of_tickets;
-    ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
+    ASSERT_TRUE(bytes == Count(rows * row + counters + factors));
     // The end of the plan's part of it.
     plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{256}), &plan.params);
     auto end =
@@ -388,7 +388,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     ASSERT_TRUE(Count(end - 256) == plan.workspace.bytes());
     ASSERT_TRUE(plan.workspace.bytes() <= bytes);
     ASSERT_TRUE(plan.params.dq_columns == 0 || plan.workspace.bytes() == bytes);
-    ++(plan.params.dq_columns == 0 ? apart : plan.in_turns ? in_turns : in_any_order);
+    ++(plan.params.dq_columns == 0 ? apart : plan.fixed_order ? fixed_order : in_any_order);
     // Never less for more of anything, in either order.
     Shaped16 larger = s;
     larger.call.rows_q += random.between(0, 300), larger.call.rows_k += random.between(0, 300);
@@ -397,10 +397,10 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     // Twice as much for twice the batch, or for twice the heads of packed sequences.
     Shaped16 twice = s;
     (s.call.cu_seqlens_q ? twice.call.heads_q : twice.call.batch) *= 2;
-    const int64_t once = turns == 0 ? 0 : of_tickets;
+    const int64_t once = counters == 0 ? 0 : of_tickets;
     ASSERT_TRUE(bytes_of(twice) + once == bytes + bytes);
   }
-  EXPECT_GT(in_turns, 100);
+  EXPECT_GT(fixed_order, 100);
   EXPECT_GT(in_any_order, 100);
   EXPECT_GT(apart, 100);
 }

@@ -23,7 +23,8 @@ Case whole_case() {
   return c;
 }
 
-/// Several blocks of keys, and steps enough for turns to pay on every architecture. dq has all bits of its sums.
+/// Several blocks of keys, and steps enough for a fixed order to pay on every architecture. dq has all bits of its
+/// sums.
 Case turns_case() {
   Case c;
   c.backward = true;
@@ -49,9 +50,10 @@ struct Way {
 };
 
 /// Each gradient by a separate kernel, or dq, dk and dv in one loop. Ops of the latter have an image more.
-std::vector<Way> both_ways(const Case &in_turns) {
-  return {{"apart", whole_case(), "fa_backward_dkv", 5},  // delta, dsinks, dk and dv, dq, dbias
-          {"in a fixed order", in_turns, "fa_backward_fused in a fixed order", 3}};  // delta, dq, dk and dv, sums of dq
+std::vector<Way> both_ways(const Case &fixed_order) {
+  return {
+      {"apart", whole_case(), "fa_backward_dkv", 5},  // delta, dsinks, dk and dv, dq, dbias
+      {"in a fixed order", fixed_order, "fa_backward_fused in a fixed order", 3}};  // delta, dq, dk and dv, sums of dq
 }
 
 /// Memory of the tests is shared with the GPU for as long as one lives.
@@ -82,7 +84,7 @@ class Workspace {
   reference::GuardedMemory memory_;
 };
 
-/// Contents of a workspace before a call: as sums NaN, as counters of turns a turn that has not come.
+/// Contents of a workspace before a call: as sums NaN, as counters the number of a block that has not come.
 constexpr int32_t garbage[] = {-1, 1, 2};
 
 /// Kernels are loaded by the first call, outside a capture; graphs then follow the contents of arrays, and nothing that

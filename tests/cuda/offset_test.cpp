@@ -201,7 +201,7 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
 
 /// The partial results of all heads are more than one launch may have (max_partial_bytes of cuda/forward_plan.h), so
 /// there are several launches.
-TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
+TEST_P(Offsets, SplitsOfManyHeadsInRounds) {
   const InContext in;
   Case c;
   c.sq = 1, c.sk = 8200, c.hq = c.hkv = 3, c.d = 8, c.dv = 576, c.splits = 1024, c.q = GetParam();

@@ -1,10 +1,10 @@
 """Calls over every pair of factors, under all checks of the emulator and under the schedules of seeds: those of the
 families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
-that are not finite), of the backward pass, or of blocks that add to dq in turns.
+that are not finite), of the backward pass, or of gradients in one loop.
 
 pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--archs LIST] [--seeds N] [--sample N] [--jobs N] [--out FILE]
 PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05,
-backward or turns; --archs: those with images, with commas; --sample: N of the calls; --out: a table of the calls that ran
+backward or fixed_order; --archs: those with images, with commas; --sample: N of the calls; --out: a table of the calls that ran
 """
 
 import argparse
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pairs_backward
 import pairs_tcgen05
-import pairs_turns
+import pairs_fixed_order
 import pairs_wgmma
 
-PLANS = {"wgmma": pairs_wgmma, "tcgen05": pairs_tcgen05, "backward": pairs_backward, "turns": pairs_turns}
+PLANS = {"wgmma": pairs_wgmma, "tcgen05": pairs_tcgen05, "backward": pairs_backward, "fixed_order": pairs_fixed_order}
 
 
 def pairs_of(row):

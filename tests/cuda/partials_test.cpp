@@ -86,8 +86,8 @@ TEST(Partials, TheWorkspaceOfExtremeShapesIsBounded) {
   }
 }
 
-/// Partial results are bounded however long the sequences are: the rest is done in turns.
-TEST(Partials, LongCallsAreDoneInTurns) {
+/// Partial results are bounded however long the sequences are: the rest is done in rounds.
+TEST(Partials, LongCallsAreDoneInRounds) {
   Shaped s(1, 131072, 131072, 8, 8, 128);
   s.attention.batch_invariant = true;
   const KernelSet image = image_of("mma", 128);

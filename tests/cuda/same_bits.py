@@ -1,7 +1,7 @@
 """The same bits whatever order blocks and warps run in: calls by `fa run` under several seeds of the emulator.
 
 same_bits.py FA FOLDER TYPES
-FA: the tool; FOLDER: to work in; TYPES: those whose gradients take turns on this GPU, with commas
+FA: the tool; FOLDER: to work in; TYPES: those whose gradients have a fixed order in one loop on this GPU, with commas
 
 Split calls, and gradients whose blocks of keys add to dq in a fixed order.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 KEYS, HEADS, DIM = 1500, 4, 24
 SPLITS = (2, 7, 12, 40)
-QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS = 260, 500, 8
+QUERIES, KEYS_IN_ORDER, HEADS_IN_ORDER = 260, 500, 8
 SEEDS = ((1, 1), (2, 2), (3, 2))  # and threads of the host
 
 
@@ -58,9 +58,9 @@ def judge(text, found):
 
 
 def main(fa, folder, types):
-    splits, turns = Path(folder) / "splits", Path(folder) / "turns"
+    splits, in_order = Path(folder) / "splits", Path(folder) / "in_order"
     write_inputs(splits, 1, KEYS, HEADS)
-    write_inputs(turns, QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS)
+    write_inputs(in_order, QUERIES, KEYS_IN_ORDER, HEADS_IN_ORDER)
     right = True
     for dtype in ("f32", "f16"):
         for count in SPLITS:
@@ -69,7 +69,7 @@ def main(fa, folder, types):
     files = ["dq.npy", "dk.npy", "dv.npy"]
     for dtype in types.split(","):
         words = ["--dtype", dtype, "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
-        right &= judge(f"{dtype}, gradients in a fixed order", results(fa, turns, words, files, "in a fixed order"))
+        right &= judge(f"{dtype}, gradients in a fixed order", results(fa, in_order, words, files, "in a fixed order"))
     return 0 if right else 1
 
 

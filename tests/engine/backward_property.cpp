@@ -298,7 +298,7 @@ class BackwardBitwise : public BackwardProperty {
     add([](Case *c) { c->sq = 1, c->hq = 8, c->sk = 1000; });
     add([](Case *c) { c->b = 4, c->cu_q = c->cu_k = true, c->mask = FA_MASK_CAUSAL, c->sq = 70, c->sk = 90; });
     add([](Case *c) { c->b = 5, c->batch_idx = true, c->sq = 40, c->sk = 50; });
-    add([](Case *c) { c->b = 1, c->sq = c->sk = 270, c->hq = 4; });  // tiles of keys that GPUs add to dq in turns
+    add([](Case *c) { c->b = 1, c->sq = c->sk = 270, c->hq = 4; });  // tiles of keys that GPUs add to dq in a fixed order
     return list;
   }
 };

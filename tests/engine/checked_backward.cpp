@@ -63,8 +63,8 @@ class CheckedGradients : public EngineTest {
     return c;
   }
 
-  /// In turns of three tiles of keys or more, which heads that share keys make short.
-  static Case in_turns(int64_t dim) {
+  /// In a fixed order of three tiles of keys or more, whose waits heads that share keys make short.
+  static Case fixed_order(int64_t dim) {
     Case c = causal(dim);
     c.sq = 400, c.sk = 270, c.hq = 4, c.hkv = 1, c.mask = FA_MASK_NONE;
     return c;
@@ -111,14 +111,14 @@ class CheckedGradients : public EngineTest {
     EXPECT_TRUE(log.has("fa_backward_fused in any order") && !log.has("dkv") && !log.has("fixed order")) << log.text;
   }
 
-  void run_in_turns(int64_t dim) {
-    if (!sums_together(dim)) return run_in_two_passes(in_turns(dim));
+  void run_in_order(int64_t dim) {
+    if (!sums_together(dim)) return run_in_two_passes(fixed_order(dim));
     const Log log;
-    expect_right(in_turns(dim));
-    Case fall = in_turns(dim);
+    expect_right(fixed_order(dim));
+    Case fall = fixed_order(dim);
     fall.dout_amp = 512, fall.dout_fall = 12, fall.dq = FA_F32;
     expect_right(fall);
-    Case slide = in_turns(dim);  // tiles of keys that begin and end anywhere, in separate sequences
+    Case slide = fixed_order(dim);  // tiles of keys that begin and end anywhere, in separate sequences
     slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 16, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
@@ -136,7 +136,7 @@ class CheckedGradients : public EngineTest {
       return c;
     };
     const Log log;
-    expect_right(modified(in_turns(dim)));
+    expect_right(modified(fixed_order(dim)));
     expect_right(modified(in_any_order(dim)));
     Case slide = causal(dim);  // masks that cut tiles, in rows shorter than those, where the offset is not 0
     slide.b = 2, slide.sq = 150, slide.sk = 230, slide.hkv = 1, slide.d = slide.dv = dim - 8, slide.window_left = 90;
@@ -156,10 +156,11 @@ class CheckedGradients : public EngineTest {
     EXPECT_EQ(log.has("fa_backward_dkv"), !boxed) << log.text;
   }
 
-  /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's turns begin
-  /// at 0. A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
+  /// In a workspace whose counters seem to have risen, or are those at which a call with fewer keys ended: a call's
+  /// begin at 0. A block of keys sees the difference if it comes before the one that is next, so there are several
+  /// tries.
   void follow(int64_t dim) {
-    Case c = in_turns(dim);
+    Case c = fixed_order(dim);
     c.sk = 530, c.hq = 8;
     BackwardInstance longer(typed(c));
     c.sk = 270;
@@ -170,8 +171,8 @@ class CheckedGradients : public EngineTest {
     longer.call.workspace = shorter.call.workspace = memory.data();
     shorter.call.workspace_size = longer.call.workspace_size;
     const ExpectedGradients of_shorter(shorter), of_longer(longer);
-    for (int32_t turn = 1; turn <= (dim == 32 ? 6 : 1); ++turn) {
-      const int32_t word = 1 + turn % 2;
+    for (int32_t attempt = 1; attempt <= (dim == 32 ? 6 : 1); ++attempt) {
+      const int32_t word = 1 + attempt % 2;
       for (size_t at = 0; at < memory.size(); at += sizeof word) std::memcpy(memory.data() + at, &word, sizeof word);
       ASSERT_EQ(backward(op, shorter), FA_OK) << fa_last_error();
       EXPECT_EQ(compare(shorter, of_shorter), "");
@@ -273,23 +274,23 @@ TEST_P(CheckedGradients, GradientsAnyOrderDim192) {
 TEST_P(CheckedGradients, GradientsAnyOrderDim256) {
   run_in_any_order(256);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim32) {
-  run_in_turns(32);
+TEST_P(CheckedGradients, GradientsInOrderDim32) {
+  run_in_order(32);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim64) {
-  run_in_turns(64);
+TEST_P(CheckedGradients, GradientsInOrderDim64) {
+  run_in_order(64);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim96) {
-  run_in_turns(96);
+TEST_P(CheckedGradients, GradientsInOrderDim96) {
+  run_in_order(96);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim128) {
-  run_in_turns(128);
+TEST_P(CheckedGradients, GradientsInOrderDim128) {
+  run_in_order(128);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim192) {
-  run_in_turns(192);
+TEST_P(CheckedGradients, GradientsInOrderDim192) {
+  run_in_order(192);
 }
-TEST_P(CheckedGradients, GradientsInTurnsDim256) {
-  run_in_turns(256);
+TEST_P(CheckedGradients, GradientsInOrderDim256) {
+  run_in_order(256);
 }
 
 TEST_P(CheckedGradients, GradientsSoftcapDim64) {

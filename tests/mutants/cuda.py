@@ -9,7 +9,7 @@ def emulated(name, file, old, new, tests):
 
 CUDA = [
     emulated(
-        "launches_in_turns",
+        "launches_of_long_calls",
         "src/cuda/launch.cpp",
         "= loop.first_tile + first;",
         "= loop.first_tile;",
@@ -171,7 +171,7 @@ CUDA = [
     emulated("graph_edges_since_123", "src/cuda/launch.cpp", "since = 12030", "since = 12000", "^cuda_drivers"),
     emulated("cuda_of_an_image", "src/cuda/toolkit.cpp", "minor > 5", "minor > 6", "^cuda_plan"),
     emulated("ptx_of_a_newer_cuda", "src/cuda/image.cpp", "needed_driver_version(cuda_version) : cuda_version", "needed_driver_version(cuda_version) : 0", "^cuda_drivers"),
-    emulated("room_for_turns", "src/cuda/backward_plan.cpp", "(rows / int64_t{kernels::dq_semaphore_rows} +", "(0 +", "^cuda_plan"),
+    emulated("room_for_counters", "src/cuda/backward_plan.cpp", "(rows / int64_t{kernels::dq_semaphore_rows} +", "(0 +", "^cuda_plan"),
     emulated("room_for_sums", "src/cuda/backward_plan.cpp", "(rows * image->dim)", "(rows)", "^cuda_plan"),
     emulated(
         "maps_of_gradients",

@@ -281,7 +281,7 @@ API = [
 CPU = [
     Mutant("dlse_of_delta", "src/cpu/backward/head.cpp", "- dlse : dlse;", "+ dlse : dlse;", GRADIENTS),
     Mutant(
-        "turns_backwards",
+        "steps_backwards",
         "src/cpu/backward/head.cpp",
         "for (int64_t step = 0; step < schedule.steps(); step++)",
         "for (int64_t step = schedule.steps() - 1; step >= 0; step--)",
@@ -302,7 +302,7 @@ CPU = [
     ),
     Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "if (last < first) return false;", "return true;", SCALING),
     Mutant("sides_met_twice", "src/cpu/backward/head.cpp", "step_ == 0 && i < cursor_.supertile", "false", "^pool"),
-    Mutant("turn_of_a_stop", "src/cpu/backward/head.cpp", "cursor_.step + step_ : step_", "step_ : step_", "^pool"),
+    Mutant("step_of_a_stop", "src/cpu/backward/head.cpp", "cursor_.step + step_ : step_", "step_ : step_", "^pool"),
     Mutant("groups_begun_again", "src/cpu/backward/head.cpp", "fine || !cursor_.at_group_start()", "fine", "^pool"),
     Mutant("heads_left_to_the_slow", "src/cpu/backward/backward.cpp", "<= few && head.remaining_macs()", "<= 0 && head.remaining_macs()", "^pool"),
     Mutant("softcap_of_gradients", "src/cpu/kernel/backward/p_ds.h", "if (capped) d = ", "if (false) d = ", GRADIENTS),

@@ -143,7 +143,7 @@ class Kernels(unittest.TestCase):
             self.assertEqual(one.ideal, 2560)
             self.assertGreater(role_backward.fit(one)[1], one.ideal)
 
-    def test_blocks_in_turns(self) -> None:
+    def test_blocks_in_a_fixed_order(self) -> None:
         """Four blocks of a column begin at once; each adds a hop behind the one before it, and then at its pace."""
         free = role_calls.end([10.0] * 4, 1, 4, 0, 100, None)
         self.assertEqual((free, role_calls.end([10.0] * 4, 1, 4, 0, 100, 20)), (1000, 1060))

@@ -26,9 +26,9 @@ def at_the_ends(name, file, old, new, image):
     return Mutant(name, image, file, old, new, WRONG, test=f"*/TensorCores.LargestGradientsOfScores/{image[2]}_sm_80")
 
 
-# All three gradients in one loop, of calls in turns and of calls in any order.
+# All three gradients in one loop, of calls in a fixed order and in any.
 TOGETHER, DELTA = ("80", "backward_mma", "bf16", "32"), ("80", "delta", "f32", "576")
-TURNS = "backward/mma/dq_accumulate.cuh"
+DQ_ACCUMULATE = "backward/mma/dq_accumulate.cuh"
 
 
 def any_order(name, file, old, new, expected, image=TOGETHER):
@@ -39,11 +39,11 @@ def of_f16(name, file, old, new, expected, image=F16):
     return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
 
 
-def in_turns(name, file, old, new, expected, image=TOGETHER, also=(), device=""):
-    return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsInTurnsDim32/bf16_sm_80", also=also, device=device)
+def fixed_order(name, file, old, new, expected, image=TOGETHER, also=(), device=""):
+    return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsInOrderDim32/bf16_sm_80", also=also, device=device)
 
 
-# Blocks that have their turn are alone at the sums: they may as well add by loads and stores, which the emulator's checks
+# A block that is next in the fixed order is alone at the sums: they may as well add by loads and stores, which the emulator's checks
 # see where nothing orders them.
 PLAIN_ADDITIONS = (("collective/dq_accum.cuh",
                     'asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(sums + e * 32), "f"(x.x[e]) : "memory");',
@@ -52,7 +52,7 @@ OF_SUMS = r"kernel: error 719: grid-race: (reads|writes) global memory"
 
 
 def ordered(name, file, old, new, expected=OF_SUMS):
-    return in_turns(name, file, old, new, expected, also=PLAIN_ADDITIONS)
+    return fixed_order(name, file, old, new, expected, also=PLAIN_ADDITIONS)
 
 
 GRADIENTS = [
@@ -112,32 +112,32 @@ GRADIENTS = [
     any_order("shown_to_all", KEYS_PASS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange again\n", "", RACE),
     any_order("exchanged_before_shown", KEYS_PASS, "if (keys) __syncwarp();", "", RACE + "|lane-race"),
     any_order("place_of_a_sum", "collective/dq_accum.cuh", "quad[e / 2].x[e % 2] = x.x", "quad[e % 2].x[e / 2] = x.x", OF_QUERIES, DELTA),
-    any_order("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
+    any_order("keys_that_stay_odd", DQ_ACCUMULATE, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
     any_order("keys_that_do_not_exist", KEYS, "p.has_score_mod || partial ?", "p.has_score_mod ?", NAN),
-    any_order("a_head_of_sums", TURNS, "at.head * p.stats_rows + at.tile", "at.tile", OF_QUERIES),
+    any_order("a_head_of_sums", DQ_ACCUMULATE, "at.head * p.stats_rows + at.tile", "at.tile", OF_QUERIES),
     of_f16("clean_any_order_of_f16", "", "", "", ""),
-    of_f16("factor_of_a_sum", TURNS, "const float inverse = 1 / factor_of_sum();", "const float inverse = 1;", OF_QUERIES),
-    of_f16("factors_of_warps", TURNS, "if constexpr (Careful && B::scales_ds) rescale(a, k * 16 / B::warp_rows);", "", OF_QUERIES),
-    of_f16("several_factors", TURNS, "shared.state->dq_semaphore.odd || !is_one_factor()", "shared.state->dq_semaphore.odd", OF_QUERIES),
+    of_f16("factor_of_a_sum", DQ_ACCUMULATE, "const float inverse = 1 / factor_of_sum();", "const float inverse = 1;", OF_QUERIES),
+    of_f16("factors_of_warps", DQ_ACCUMULATE, "if constexpr (Careful && B::scales_ds) rescale(a, k * 16 / B::warp_rows);", "", OF_QUERIES),
+    of_f16("several_factors", DQ_ACCUMULATE, "shared.state->dq_semaphore.odd || !is_one_factor()", "shared.state->dq_semaphore.odd", OF_QUERIES),
     of_f16("infinite_terms", "backward/mma/grad_scale.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
     of_f16("rows_without_factors", "backward/delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
     of_f16("factors_stay_in_dq", "backward/delta/kernel.cu", "factors ? 1 / factors[own] : 2;", "1;", OF_QUERIES, DELTA),
     of_f16("scaled_where_shown", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<false>(x);\n", "", OF_QUERIES),
     of_f16("scaled_for_dk", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<true>(x);\n", "", OF_KEYS),
     of_f16("whole_tiles_of_uneven_rows", KEYS, "threadIdx.x == 0 && pass.is_uneven(n);", "false;", OF_QUERIES),
-    # Turns.
-    in_turns("clean_in_turns", "", "", "", ""),
-    in_turns("turns_end", TURNS, "if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.key_tile + 1);", "", "deadlock"),
-    in_turns("counters_of_turns", "backward/delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
-    in_turns("tickets_of_the_call_before", "backward/delta/kernel.cu", "*key_tickets(p) = 0;", ";", WRONG, DELTA),
-    in_turns("order_of_turns", TURNS, "!= semaphore.key_tile)", "!= semaphore.key_tile + 1)", "deadlock"),
-    in_turns("first_of_a_chain", TURNS, "semaphore.before.holds(at.tile)", "true", "deadlock"),
-    in_turns("turns_against_blocks", "collective/backward_tile_scheduler.cuh", "int32_t tile = int32_t(rank);", "int32_t tile = int32_t(s.tiles - 1 - rank);",
+    # The fixed order.
+    fixed_order("clean_fixed_order", "", "", "", ""),
+    fixed_order("counter_never_rises", DQ_ACCUMULATE, "if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.key_tile + 1);", "", "deadlock"),
+    fixed_order("counters_not_cleared", "backward/delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
+    fixed_order("tickets_of_the_call_before", "backward/delta/kernel.cu", "*key_tickets(p) = 0;", ";", WRONG, DELTA),
+    fixed_order("order_of_blocks", DQ_ACCUMULATE, "!= semaphore.key_tile)", "!= semaphore.key_tile + 1)", "deadlock"),
+    fixed_order("first_of_a_chain", DQ_ACCUMULATE, "semaphore.before.holds(at.tile)", "true", "deadlock"),
+    fixed_order("order_against_blocks", "collective/backward_tile_scheduler.cuh", "int32_t tile = int32_t(rank);", "int32_t tile = int32_t(s.tiles - 1 - rank);",
              "deadlock", device="sm_80:sms=1"),
     ordered("clean_ordered", "", "", "", ""),
-    ordered("wait_for_a_turn", TURNS, "    while (ld_acquire_gpu(semaphore.begun) != semaphore.key_tile) {\n    }\n", ""),
-    ordered("turn_of_the_first", TURNS, "semaphore.before.holds(at.tile)", "false"),
-    ordered("turn_passed_on_early", TURNS, "if (threadIdx.x == 0) release(&DqSemaphore::ended);", "if (threadIdx.x == 0) release(&DqSemaphore::begun);"),
-    ordered("turn_ends_before_it_is_over", TURNS, "    __syncthreads();\n    if (threadIdx.x == 0) release(&DqSemaphore::begun);",
+    ordered("wait_for_the_block_before", DQ_ACCUMULATE, "    while (ld_acquire_gpu(semaphore.begun) != semaphore.key_tile) {\n    }\n", ""),
+    ordered("wait_of_the_first", DQ_ACCUMULATE, "semaphore.before.holds(at.tile)", "false"),
+    ordered("counter_rises_early", DQ_ACCUMULATE, "if (threadIdx.x == 0) release(&DqSemaphore::ended);", "if (threadIdx.x == 0) release(&DqSemaphore::begun);"),
+    ordered("counter_rises_before_the_sum", DQ_ACCUMULATE, "    __syncthreads();\n    if (threadIdx.x == 0) release(&DqSemaphore::begun);",
             "    if (threadIdx.x == 0) release(&DqSemaphore::begun);"),
 ]

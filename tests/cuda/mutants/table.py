@@ -276,7 +276,7 @@ MUTANTS = [
     warpgroups("barrier_of_cleared_values", "forward/wgmma/consumer.cuh",
                "{});\n    fence_proxy_async();\n    sync_consumers();\n",
                "{});\n    fence_proxy_async();\n", STALE + r"|kernel: error 719: proxy-fence: "),
-    warpgroups("turn_of_the_next", "forward/wgmma/consumer.cuh", "warp_scheduler_barrier + (group_ + 1) % B::consumers",
+    warpgroups("scheduler_barrier_of_the_next", "forward/wgmma/consumer.cuh", "warp_scheduler_barrier + (group_ + 1) % B::consumers",
                "warp_scheduler_barrier + (group_ + 2) % B::consumers", r"deadlock"),
     warpgroups("step_of_the_grid", "forward/wgmma/producer.cuh", "return index + gridDim.x;", "return index + gridDim.x + 1;", WRONG),
     replace(warpgroups("lost_ticket", "forward/wgmma/producer.cuh", "gridDim.x + atomicAdd", "gridDim.x + 1 + atomicAdd", WRONG, "ByTickets"),

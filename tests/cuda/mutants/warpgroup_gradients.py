@@ -8,26 +8,26 @@ REACHED = r"inputs of NaN or infinity reach it"
 UNREAD = r"unwritten-memory: asynchronously reads shared memory"  # by products
 
 
-def in_turns(name, file, old, new, expected=WRONG, dim="64", test="GradientsInTurns"):
+def fixed_order(name, file, old, new, expected=WRONG, dim="64", test="GradientsInOrder"):
     path = file if "/" in file else file and FOLDER + file
     return Mutant(name, ("90a", "backward_wgmma", "bf16", dim), path, old, new, expected,
                   test=f"*/CheckedGradients.{test}Dim{dim}/bf16_sm_90a")  # fmt: skip
 
 
 def any_order(name, file, old, new, expected=WRONG, dim="64"):
-    return in_turns(name, file, old, new, expected, dim, "GradientsAnyOrder")
+    return fixed_order(name, file, old, new, expected, dim, "GradientsAnyOrder")
 
 
 WARPGROUP_GRADIENTS = [
-    in_turns("clean_gradients_of_warpgroups", "", "", "", ""),
-    in_turns("barrier_of_ds", "consumer.cuh", "    sync_consumers();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
-    in_turns("fence_of_ds", "consumer.cuh", "ds.columns[k].block[0].word); });\n    fence_proxy_async();", "ds.columns[k].block[0].word); });", r"error \(proxy-fence\)"),
-    in_turns("ds_of_this_step", "consumer.cuh", "ds_ + (n_ + 1) % 2", "ds_ + n_ % 2", UNREAD),
-    in_turns("room_for_dq", "consumer.cuh", "    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);\n", "", RACE + "|" + STALE),
-    in_turns("dq_still_read", "producer.cuh", "    cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE),
-    in_turns("queries_of_a_warpgroup", "consumer.cuh", "ds.from(0, group_), keys_", "ds.from(0, 0), keys_"),
-    in_turns("columns_of_a_warpgroup", "consumer.cuh", "group_ * (B::dq_columns / B::OwnTile::panel_columns)", "0", dim="128"),
-    in_turns("columns_that_nobody_has", "consumer.cuh", "constexpr int half = B::dq_twice / 2 / block_columns;", "constexpr int half = B::dq_twice / block_columns;", r"unwritten-memory: asynchronously reads shared memory", dim="96"),
+    fixed_order("clean_gradients_of_warpgroups", "", "", "", ""),
+    fixed_order("barrier_of_ds", "consumer.cuh", "    sync_consumers();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
+    fixed_order("fence_of_ds", "consumer.cuh", "ds.columns[k].block[0].word); });\n    fence_proxy_async();", "ds.columns[k].block[0].word); });", r"error \(proxy-fence\)"),
+    fixed_order("ds_of_this_step", "consumer.cuh", "ds_ + (n_ + 1) % 2", "ds_ + n_ % 2", UNREAD),
+    fixed_order("room_for_dq", "consumer.cuh", "    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);\n", "", RACE + "|" + STALE),
+    fixed_order("dq_still_read", "producer.cuh", "    cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE),
+    fixed_order("queries_of_a_warpgroup", "consumer.cuh", "ds.from(0, group_), keys_", "ds.from(0, 0), keys_"),
+    fixed_order("columns_of_a_warpgroup", "consumer.cuh", "group_ * (B::dq_columns / B::OwnTile::panel_columns)", "0", dim="128"),
+    fixed_order("columns_that_nobody_has", "consumer.cuh", "constexpr int half = B::dq_twice / 2 / block_columns;", "constexpr int half = B::dq_twice / block_columns;", r"unwritten-memory: asynchronously reads shared memory", dim="96"),
     any_order("columns_of_careful_dq", "consumer.cuh", "B::dq_columns / 8 * group_", "0", dim="96"),
     any_order("rows_of_a_mask", "scores.cuh", "keys.holds(key + 8 * r)", "keys.holds(key)"),
     any_order("queries_of_a_key", "scores.cuh", "first[r] = queries.low - column", "first[r] = queries.low + 1 - column"),
@@ -37,16 +37,16 @@ WARPGROUP_GRADIENTS = [
     any_order("queries_that_are_not_finite", "consumer.cuh", "    if (any_odd) repair(x, y);\n", "", NAN),
     any_order("keys_that_are_not_finite", "collective/dq_chunk.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
     any_order("first_dq", "scores.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
-    in_turns("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
+    fixed_order("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
               "    wgmma_wait_group<1>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of", RACE + "|" + STALE + "|in flight|while"),
-    in_turns("distance_of_a_row", "scores.cuh", "return 8 * j + e % 2 - e / 2 * 8;", "return 8 * j + e % 2;", test="GradientsAlibi"),
-    in_turns("slope_of_a_step", "scores.cuh", "state_.work.kv_head * state_.group + tile.head);", "state_.work.kv_head * state_.group);", test="GradientsAlibi"),
-    in_turns("distance_of_the_last_queries", "scores.cuh", "query + state_.sequence.offset - key", "query - key", test="GradientsAlibi"),
-    in_turns("derivative_of_capped_products", "collective/gradient_score_mod.cuh", "return 4 * t * (1 - t);", "return 1;", dim="128", test="GradientsSoftcap"),
-    in_turns("slope_under_a_cap", "scores.cuh", "ex2_approx_ftz(alibi.add(score, distance_of(j, e)))", "ex2_approx_ftz(score)", dim="128", test="GradientsSoftcapAlibi"),
-    in_turns("cap_of_the_next_loop", "consumer.cuh", "if (has_softcap(B::dim) && mod == ScoreMod::softcap)", "if (false)", dim="128", test="GradientsSoftcap"),
-    in_turns("capped_queries_that_are_not_finite", "consumer.cuh", "      if (any_odd) clear_nonfinite_queries();\n", "", NAN, dim="128", test="GradientsSoftcap"),
-    in_turns("infinite_products_of_a_cap", "scores.cuh", "if (Carefully) number = fmaf(number, 0.f, number);", "", REACHED, dim="128", test="GradientsSoftcap"),
-    in_turns("capped_weights_that_are_not_finite", "scores.cuh", "repaired = odd ? ~0u : 0;", "repaired = 0;", REACHED, dim="128", test="GradientsSoftcap"),
+    fixed_order("distance_of_a_row", "scores.cuh", "return 8 * j + e % 2 - e / 2 * 8;", "return 8 * j + e % 2;", test="GradientsAlibi"),
+    fixed_order("slope_of_a_step", "scores.cuh", "state_.work.kv_head * state_.group + tile.head);", "state_.work.kv_head * state_.group);", test="GradientsAlibi"),
+    fixed_order("distance_of_the_last_queries", "scores.cuh", "query + state_.sequence.offset - key", "query - key", test="GradientsAlibi"),
+    fixed_order("derivative_of_capped_products", "collective/gradient_score_mod.cuh", "return 4 * t * (1 - t);", "return 1;", dim="128", test="GradientsSoftcap"),
+    fixed_order("slope_under_a_cap", "scores.cuh", "ex2_approx_ftz(alibi.add(score, distance_of(j, e)))", "ex2_approx_ftz(score)", dim="128", test="GradientsSoftcapAlibi"),
+    fixed_order("cap_of_the_next_loop", "consumer.cuh", "if (has_softcap(B::dim) && mod == ScoreMod::softcap)", "if (false)", dim="128", test="GradientsSoftcap"),
+    fixed_order("capped_queries_that_are_not_finite", "consumer.cuh", "      if (any_odd) clear_nonfinite_queries();\n", "", NAN, dim="128", test="GradientsSoftcap"),
+    fixed_order("infinite_products_of_a_cap", "scores.cuh", "if (Carefully) number = fmaf(number, 0.f, number);", "", REACHED, dim="128", test="GradientsSoftcap"),
+    fixed_order("capped_weights_that_are_not_finite", "scores.cuh", "repaired = odd ? ~0u : 0;", "repaired = 0;", REACHED, dim="128", test="GradientsSoftcap"),
     any_order("twice_of_halves", "consumer.cuh", "constexpr float unit = B::halves ? 2 : 1;", "constexpr float unit = 1;"),
 ]  # fmt: skip

@@ -1,15 +1,15 @@
-"""The factors of calls whose gradients are computed in one loop, by blocks of keys that wait for one another's turn or add in any
+"""The factors of calls whose gradients are computed in one loop, by blocks of keys that add in a fixed order or in any
 order: a plan of pairs.py. Each has several tiles of keys, and a device that works on two or three of a head at once."""
 
 from pairs_backward import LAYOUTS
 
-TITLE = "calls whose blocks take turns"
+TITLE = "gradients in one loop"
 FACTORS = {
     "arch": ("80", "120", "90a", "86", "75", "89", "100a"),
     "type": ("bf16", "f16"),
     "columns": ("64", "32", "96", "128", "40/64", "128/72", "192", "256"),
     "heads": ("4/1", "6/1", "8/2"),
-    "order": ("turns", "any"),
+    "order": ("fixed", "any"),
     "mask": ("causal", "none", "window", "band", "chunk", "top_left"),
     "lengths": ("packed", "same", "used"),
     "given": ("out", "delta", "dlse"),
@@ -36,7 +36,7 @@ def mended(_row, kept):
 
 
 def case_of(row, number):
-    """Queries for as many steps as turns need to pay (src/cuda/backward_plan.cpp)."""
+    """Queries for as many steps as a fixed order needs to pay (src/cuda/backward_plan.cpp)."""
     columns, _, of_values = row["columns"].partition("/")
     heads, _, heads_kv = row["heads"].partition("/")
     words = [f"sq={270 + number % 7}", f"sk={270 + number % 5}", f"hq={heads}", f"hkv={heads_kv}", f"d={columns}", f"q={row['type']}"]
@@ -52,6 +52,6 @@ def case_of(row, number):
               "added": ["dq=f32", "dk=f32", "dv_type=f32", "accumulate=qkv"]}[row["gradients"]]  # fmt: skip
     words += {"none": [], "summed": ["sinks=h", "dsinks=h"]}[row["sinks"]]
     words += LAYOUTS[row["layout"]] + {"finite": [], "special": ["special=1"], "falling": ["dout_amp=256", "dout_fall=12"]}[row["values"]]
-    words += {"turns": [], "any": ["flags=1"]}[row["order"]]
-    said = "fa_backward_fused in " + {"turns": "a fixed order", "any": "any order"}[row["order"]]
+    words += {"fixed": [], "any": ["flags=1"]}[row["order"]]
+    said = "fa_backward_fused in " + {"fixed": "a fixed order", "any": "any order"}[row["order"]]
     return f"sm_{row['arch'].rstrip('a')}:sms={SMS[row['heads']]}", f"cuda.sm_{row['arch']}.mma", " ".join(words), said
