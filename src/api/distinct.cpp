@@ -19,8 +19,8 @@ class Search {
   /// Whether there are such steps; taken[] has them, by dimension. The shortest are tried first: they explain most.
   bool find(int64_t (&taken)[4]) {
     for (int first = steps_.count; first-- > 0;) {
-      const auto [length, most, dimension] = step(first);
-      for (int64_t n = 1; n <= most && n * length <= reach_[first + 1] && tries_ > 0; ++n) {
+      const auto [length, max_steps, dimension] = step(first);
+      for (int64_t n = 1; n <= max_steps && n * length <= reach_[first + 1] && tries_ > 0; ++n) {
         taken[dimension] = n;
         if (leads_to(first + 1, -n * length, taken)) return true;
       }
@@ -31,22 +31,22 @@ class Search {
 
  private:
   struct Signed {
-    int64_t length, most;
+    int64_t length, max_steps;
     int dimension;
   };
 
   Signed step(int i) const {
     const Steps::Step &s = steps_.of[i];
-    return {static_cast<int64_t>(s.length), static_cast<int64_t>(s.most), s.dimension};
+    return {static_cast<int64_t>(s.length), static_cast<int64_t>(s.max_steps), s.dimension};
   }
 
   /// Whether steps along the dimensions from i on can lead so far.
   bool leads_to(int i, int64_t way, int64_t (&taken)[4]) {
     --tries_;
     if (i == steps_.count) return way == 0;
-    const auto [length, most, dimension] = step(i);
+    const auto [length, max_steps, dimension] = step(i);
     const int64_t rest = reach_[i + 1];
-    const int64_t low = std::max(-most, (way - rest) / length), high = std::min(most, (way + rest) / length);
+    const int64_t low = std::max(-max_steps, (way - rest) / length), high = std::min(max_steps, (way + rest) / length);
     for (int64_t n = low; n <= high && tries_ > 0; ++n) {
       taken[dimension] = n;
       if (leads_to(i + 1, way - n * length, taken)) return true;

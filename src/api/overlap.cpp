@@ -73,7 +73,7 @@ bool holds(const Memory &a, uintptr_t low, uintptr_t end) {
   uint64_t left = end - 1 - a.low;  // from the element's first byte to the last one before end
   const Steps steps = a.steps();
   for (int i = 0; i < steps.count && steps.of[i].length != 0; ++i)
-    left -= std::min(left / steps.of[i].length, steps.of[i].most) * steps.of[i].length;
+    left -= std::min(left / steps.of[i].length, steps.of[i].max_steps) * steps.of[i].length;
   return left < a.element + (end - 1 - low);
 }
 

@@ -6,15 +6,15 @@
 
 namespace fa::api {
 
-/// The dimensions that a tensor is stepped along, longest steps first. Their signs are dropped: places are counted from
+/// The dimensions that a tensor is stepped along, longest steps first. Their signs are dropped: offsets are those from
 /// the lowest element, and a reversed dimension reaches the same.
 struct Steps {
   struct Step {
     uint64_t length;
-    uint64_t most;  // how many
+    uint64_t max_steps;  // along the dimension
     int dimension;
 
-    uint64_t reach() const { return length * most; }
+    uint64_t reach() const { return length * max_steps; }
   };
 
   Step of[4];

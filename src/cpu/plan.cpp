@@ -90,8 +90,8 @@ int64_t rows_of_results(const IsaKernels &kernels, int64_t tile_rows) {
 ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernels &kernels, int64_t threads) {
   const Attention &a = *call.attention;
   const Count batch = call.batch, heads_kv = call.heads_kv, rows = Count(call.max_seqlen_q) * call.heads_q;
-  const auto at_most = [](Count count, int64_t most) {
-    return static_cast<int64_t>(std::min<Count>(count, most).value());
+  const auto at_most = [](Count count, int64_t limit) {
+    return static_cast<int64_t>(std::min<Count>(count, limit).value());
   };
   const Count all_rows = call.cu_seqlens_q != nullptr ? Count(call.rows_q) * call.heads_q : batch * rows;
   ForwardWorkspace workspace = {all_rows, threads, 0, 0, 0, 0, 0, 0};
@@ -102,8 +102,8 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernel
     if (microkernel.many_tiles) min_rows = std::min(min_rows, microkernel.tile_rows);
     max_rows = std::max(max_rows, microkernel.tile_rows);
     const Count heads = microkernel.many_heads ? heads_kv : 1;
-    const int64_t most = microkernel.many_heads ? max_rows_of_heads : max_tile_rows;
-    const int64_t tile_rows = at_most(std::min(rows, rows_of_tiles(microkernel, all_rows, threads) * heads), most);
+    const int64_t limit = microkernel.many_heads ? max_rows_of_heads : max_tile_rows;
+    const int64_t tile_rows = at_most(std::min(rows, rows_of_tiles(microkernel, all_rows, threads) * heads), limit);
     workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
     kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));
   }

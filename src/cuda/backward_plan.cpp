@@ -299,12 +299,12 @@ BackwardPlan plan_of(const BackwardCall &call, const KernelSet &kernels, const D
 }
 
 Count workspace_bound(const BackwardCall &call, const KernelSet &kernels, const Device &device) {
-  Count most = layout_of(call, nullptr).bytes();
+  Count max_bytes = layout_of(call, nullptr).bytes();
   each_fused(call, kernels, device, [&](const Image &image) {
-    most = std::max(most, layout_of(call, &image).bytes());
+    max_bytes = std::max(max_bytes, layout_of(call, &image).bytes());
     return "";  // and the next one
   });
-  return most;
+  return max_bytes;
 }
 
 std::string log_line(const BackwardPlan &plan) {

@@ -186,8 +186,8 @@ bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Devic
 /// of the blocks suffice for one, as others may begin late.
 int64_t tiles_per_launch_by_tickets(const LaunchLoop &loop, const Device &device, bool packed) {
   const int64_t max_of_block = kernels::wgmma::max_work_tiles * 3 / 4;
-  const int64_t most = grid_of(loop.kernels[0].tile, loop.tiles, device, packed) * max_of_block;
-  return ceil_div(loop.tiles, ceil_div(loop.tiles, most));
+  const int64_t max_tiles = grid_of(loop.kernels[0].tile, loop.tiles, device, packed) * max_of_block;
+  return ceil_div(loop.tiles, ceil_div(loop.tiles, max_tiles));
 }
 
 /// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
@@ -278,15 +278,15 @@ ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Dev
 }
 
 Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const Device &device) {
-  int64_t most = 0;
+  int64_t max_bytes = 0;
   for (const Image *image : kernels)
     for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
       if (const TileConfig tile = image->tile_of(entry);
           tile.splits_and_packs || (entry == Entry::split && tile.rows > 0)) {
         const bool tickets = has_tickets(*image) && has_long_work(call, tile);
-        most = std::max<int64_t>(most, bound_of(call, tile, device) + (tickets ? sizeof(uint32_t) : 0));
+        max_bytes = std::max<int64_t>(max_bytes, bound_of(call, tile, device) + (tickets ? sizeof(uint32_t) : 0));
       }
-  return most;
+  return max_bytes;
 }
 
 std::string log_line(const ForwardPlan &plan) {

@@ -35,9 +35,9 @@ constexpr int64_t tiles_to_wait = 36;
 
 /// The columns of a section: of sizes from half of the largest on, in whole steps, the one that fills the last section
 /// most, so that multiprocessors end together.
-int64_t choose_section(int64_t columns, int64_t most, int64_t step) {
+int64_t choose_section(int64_t columns, int64_t max_columns, int64_t step) {
   constexpr int64_t sizes = 16;
-  const int64_t largest = ceil_div(columns, ceil_div(columns, most) * step) * step;
+  const int64_t largest = ceil_div(columns, ceil_div(columns, max_columns) * step) * step;
   const int64_t smallest = std::max({(largest + 1) / 2, largest - sizes * step, step});
   int64_t best = largest, last_of_best = 0;
   for (int64_t group = largest; group >= smallest; group -= step) {
@@ -61,10 +61,10 @@ int64_t group_for(const Inputs &p, const Device &device, const kernels::TileConf
     if (few && columns <= slots / enough_of_a_column) return columns;
     heads = std::max(heads, ceil_div(slots, s.tiles * head));  // at work at once anyway: they begin with long tiles
   }
-  const int64_t most = heads * head;
-  if (most >= columns) return columns;
-  const int64_t clusters = std::lcm<int64_t>(head, tile.cluster), step = clusters <= most ? clusters : head;
-  return choose_section(columns, most / step * step, step);
+  const int64_t max_columns = heads * head;
+  if (max_columns >= columns) return columns;
+  const int64_t clusters = std::lcm<int64_t>(head, tile.cluster), step = clusters <= max_columns ? clusters : head;
+  return choose_section(columns, max_columns / step * step, step);
 }
 
 /// The short tiles of each column that come at the end of the call: where the last section begins late, its long tiles
@@ -94,14 +94,14 @@ int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::Tile
   const Attention &a = *p.attention;
   const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
   const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);
-  int64_t most = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
+  int64_t max_columns = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
   if (is_causal_imbalanced(a)) {
     const double of_memory = device.memory_rate > 0 ? bytes_of_keys / tile.keys / device.memory_rate : 0;
     const int64_t side_by_side = std::max({fewest_side_by_side, static_cast<int64_t>(std::ceil(of_memory)),
                                            1 + ceil_div(p.max_seqlen_k, tile.keys) * heads / tiles_to_wait});
-    most = std::max(most, slots / side_by_side);
+    max_columns = std::max(max_columns, slots / side_by_side);
   }
-  return choose_section(columns, std::clamp<int64_t>(most, 1, columns), 1);
+  return choose_section(columns, std::clamp<int64_t>(max_columns, 1, columns), 1);
 }
 
 }  // namespace fa::cuda

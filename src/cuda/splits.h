@@ -105,13 +105,13 @@ struct SplitChoice {
 constexpr SplitChoice choose_splits(const SplitProblem &w, const Device &device) {
   SplitChoice best = {0, num_splits_heuristic(w, device)};
   if (!w.tile.persistent || !w.is_even) return best;
-  double least = worth_two_launches * time_of(w, device, best.splits);
+  double min_time = worth_two_launches * time_of(w, device, best.splits);
   const int64_t slots = max_active_blocks(w.entry, w.tile, device), waves = w.tiles / slots;
   for (int64_t unsplit = waves * slots; unsplit > 0 && unsplit >= (waves - 1) * slots; unsplit -= slots) {
     const SplitProblem others = w.of(w.tiles - unsplit);
     const int64_t splits = num_splits_heuristic(others, device);
     const double time = time_of(w.of(unsplit), device, 1) + time_of(others, device, splits);
-    if (splits > 1 && time < least) best = {unsplit, splits}, least = time;
+    if (splits > 1 && time < min_time) best = {unsplit, splits}, min_time = time;
   }
   return best;
 }

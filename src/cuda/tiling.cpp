@@ -157,8 +157,8 @@ int64_t bound_of(const ForwardCall &call, const TileConfig &split, const Device 
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(max_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(call.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
-  const int64_t most = max_waves(split) * max_active_blocks(Entry::split, split, device);
-  return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
+  const int64_t max_partials = max_waves(split) * max_active_blocks(Entry::split, split, device);
+  return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, max_partials)) * bytes;
 }
 
 }  // namespace fa::cuda

@@ -25,8 +25,8 @@ BackwardWorkspace BackwardPlan::workspace(const BackwardCall &call, const Backwa
   workspace.key_tiles = call.max_seqlen_k / key_block + (call.max_seqlen_k % key_block != 0);
   const Count items =
       heads * std::max({workspace.query_tiles, workspace.key_tiles, int64_t{1}}) + score_items(call, microkernel);
-  const auto at_most = [](Count count, int64_t most) {
-    return static_cast<int64_t>(std::min<Count>(count, most).value());
+  const auto at_most = [](Count count, int64_t limit) {
+    return static_cast<int64_t>(std::min<Count>(count, limit).value());
   };
   workspace.workers = std::max<int64_t>(at_most(items, threads), 1);
   workspace.slots = at_most(heads, workspace.workers);

@@ -141,14 +141,14 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   const RowFactors &factors = s.v_factors;
   const int n = block.rows.n;
   const int64_t dim = tile.attention->head_dim_v;
-  constexpr int most = smaller(4, decode_sums / rows);
+  constexpr int max_vectors = smaller(4, decode_sums / rows);
   const auto lines = [&](int vectors) {  // of the next keys for every pv_keys keys of a pass over these vectors
     const int64_t passes = (dim + vectors * width - 1) / (vectors * width);
     return (pv_keys * cache_lines(k_row_bytes(tile)) + passes - 1) / passes;
   };
   const auto plain = [&](auto type, const HeadRows &from) {
-    const int64_t next = lines(most);
-    for_each_vector<most>(dim, [&](auto count, int64_t d) {
+    const int64_t next = lines(max_vectors);
+    for_each_vector<max_vectors>(dim, [&](auto count, int64_t d) {
       decode_pv<rows, decltype(count)::value, decltype(type)::dtype>(from, weights, d, alpha, values, next, block.keys);
     });
   };

@@ -54,8 +54,9 @@ inline void multiply_pairs(float *x, const float *factor, int n) {
 constexpr int decode_codes_sums = 8;
 
 /// Vectors of a row that are widened together.
-template <int most, fa_dtype dtype>
-constexpr int widened_vectors = code_kind(dtype) == CodeKind::block ? static_cast<int>(block_elements) / width : most;
+template <int max_vectors, fa_dtype dtype>
+constexpr int widened_vectors =
+    code_kind(dtype) == CodeKind::block ? static_cast<int>(block_elements) / width : max_vectors;
 
 /// As decode_qk: scores[key][row] = q[row] . (code - zero)[key]; zero may be null.
 template <int rows, fa_dtype dtype>

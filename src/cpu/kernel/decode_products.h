@@ -14,14 +14,14 @@ namespace {
 /// Sums kept in registers.
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
-/// Calls step(Constant<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
-template <int most, class SoftmaxStep>
+/// Calls step(Constant<n>, d) for the vectors of a row from d = 0 on, `max_vectors` at a time, then 2, then 1.
+template <int max_vectors, class SoftmaxStep>
 inline void for_each_vector(int64_t dim, const SoftmaxStep &step) {
   int64_t d = 0;
-  for (; d + most * width <= dim; d += most * width) step(Constant<most>(), d);
-  if constexpr (most > 2)
+  for (; d + max_vectors * width <= dim; d += max_vectors * width) step(Constant<max_vectors>(), d);
+  if constexpr (max_vectors > 2)
     for (; d + 2 * width <= dim; d += 2 * width) step(Constant<2>(), d);
-  if constexpr (most > 1)
+  if constexpr (max_vectors > 1)
     if (d < dim) step(Constant<1>(), d);
 }
 

@@ -119,9 +119,9 @@ inline const uint16_t *value_parts(const QueryTile &tile, int64_t j, int64_t dim
 /// Values of keys j .. j + n - 1 as packed tiles, a row for each dim; the operands of keys beyond are 0.
 template <class S = Simd>
 inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  constexpr int64_t most = S::parts * padded_elements(FA_MAX_HEAD_DIM);
-  static constexpr uint16_t none[most] = {};
-  uint16_t copies[tile_elements][most];
+  constexpr int64_t max_elements = S::parts * padded_elements(FA_MAX_HEAD_DIM);
+  static constexpr uint16_t none[max_elements] = {};
+  uint16_t copies[tile_elements][max_elements];
   for (int64_t i = 0; i < n; i += tile_elements) {
     const uint16_t *row[tile_elements];
     for (int r = 0; r < tile_elements; r++) row[r] = i + r < n ? value_parts<S>(tile, j + i + r, dim, copies[r]) : none;

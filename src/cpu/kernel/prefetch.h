@@ -16,9 +16,9 @@ static_assert(key_block % decode_keys == 0);
 /// Keys of a block whose rows of k and v have `bytes` a key: few enough that these, the rows that are prefetched
 /// meanwhile and the queries share an L1 cache of 32 KiB. On Zen 3, blocks of 32 KiB cost a fifth of the speed.
 inline int keys_of_block(int64_t bytes) {
-  constexpr int least = larger(8, width);
+  constexpr int min_keys = larger(8, width);
   int keys = decode_keys;
-  while (keys > least && keys * bytes > 8192) keys /= 2;
+  while (keys > min_keys && keys * bytes > 8192) keys /= 2;
   return keys;
 }
 

@@ -136,7 +136,7 @@ inline void score_segment(const QueryTile &tile, const ScoreMod &m, const Rows &
             alongside);
       };
       if (Simd::parts == 1 || tile.attention->head_dim >= most_products_dim) {
-        multiply(Constant<PartProducts::most>());
+        multiply(Constant<PartProducts::large>());
       } else {
         multiply(Constant<PartProducts::all>());
       }
@@ -292,7 +292,7 @@ inline void add_values(const QueryTile &tile, const Rows &values, const Block &b
         for (int k = Simd::parts * used; k < Simd::parts * whole; k++)
           for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
         const float *of_segment = values.data + Simd::parts * operands(g.begin) * stored(dim);
-        tile_gemm<true, PartProducts::most>(
+        tile_gemm<true, PartProducts::large>(
             packed_tiles(of_segment, stored(dim)), dim, weights, operand_pitch, columns, whole, out, lanes,
             [&](int64_t r, int64_t v) {
               if (fold && i == 0)

@@ -28,7 +28,7 @@ inline TileRows packed_tiles(const float *data, int64_t rows) {
 }
 
 /// The products of parts that are added up: all, or not those of two second parts, 2^-18 of the whole or less.
-enum class PartProducts { all, most };
+enum class PartProducts { all, large };
 
 /// The registers of a block of rows x vectors tiles, at most 2 x 2: sums 0 to 3, left factors 4, 5, right factors 6, 7.
 template <int rows, int vectors, class T>

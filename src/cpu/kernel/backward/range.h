@@ -39,9 +39,9 @@ inline bool all_in_range(Vec powers) {
 
 /// Finite numbers that bf16 would round to infinity become its largest one.
 inline Vec within_bf16(Vec x) {
-  const Vec most = Simd::set1(0x1.fep127f), least = Simd::set1(-0x1.fep127f);
+  const Vec largest_bf16 = Simd::set1(0x1.fep127f), smallest_bf16 = Simd::set1(-0x1.fep127f);
   const auto finite = Simd::equal(Simd::sub(x, x), Simd::zero());
-  return Simd::select(finite, Simd::max(least, Simd::min(most, x)), x);
+  return Simd::select(finite, Simd::max(smallest_bf16, Simd::min(largest_bf16, x)), x);
 }
 
 }  // namespace
