@@ -1,4 +1,4 @@
-// The work of every block that a plan starts, from the kernels' own function.
+// The work of every block that a plan starts, from the kernels' function.
 #pragma once
 
 #include <vector>

@@ -44,7 +44,7 @@ def next_begin(takes: int, begun: int, added_at: int) -> int:
 
 
 def group_of(gpu: Gpu, slots: int, keys: int, call: tuple[int, int, int, int, int, bool], compiler: str) -> int:
-    """By the engine's own rule; keys: of a tile; call: batch, heads, key/value heads, rows, columns, causal."""
+    """By the engine's rule; keys: of a tile; call: batch, heads, key/value heads, rows, columns, causal."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "group", Path(__file__).with_name("group.cpp")
         include = [word for path in ("kernels", "src", "include", "") for word in ("-I", images.ROOT / path)]

@@ -1,4 +1,4 @@
-"""How far the model's own numbers follow from the figures that they were fitted to: each family of kernels left out in
+"""How far the model's numbers follow from the figures that they were fitted to: each family of kernels left out in
 iteration, the numbers fitted to the others, and its errors by those."""
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def functions(path: Path, tools: Path) -> list[sass.Function]:
 
 
 def tiles(compiler: str, preset: str = "standard") -> dict[tuple[str, int, int, str], Tile]:
-    """By family, SM, dimension and entry point, as the kernels' own headers have them."""
+    """By family, SM, dimension and entry point, as the kernels' headers have them."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "tiles", Path(__file__).with_name("tiles.cpp")
         families = dict.fromkeys(re.findall(r"^FA_FAMILY\((\w+), (?:backward_)?(\w+)", (ROOT / "kernels" / "families.inc").read_text(), re.M))

@@ -23,7 +23,7 @@ ALONE = 4  # cycles for which a warp's instruction keeps the next one waiting, w
 DEPENDENT = 0.5e-6  # where that one is on the multiprocessors already and waits (programmatic dependent launch): as above
 GROUP, DIM = 8, 128  # query heads of a key/value head; head dimension
 HEADS, KEYS = (1, 2, 8), (2048, 8192, 32768, 131072)
-MOST_ROWS, MOST_SPLITS = 64, 296  # of the combination's own goal
+MOST_ROWS, MOST_SPLITS = 64, 296  # of the combination's goal
 
 CARDS = {"A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a"}
 

@@ -12,7 +12,7 @@ from .sass import Instruction
 
 @dataclass(frozen=True)
 class Fit:
-    """The model's own numbers, but for MASKED: fitted to the figures in peers.py (fit.py)."""
+    """The model's numbers, but for MASKED: fitted to the figures in peers.py (fit.py)."""
 
     overlap: float  # T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect
     fixed: float  # cycles of a row tile outside its iterations
@@ -48,7 +48,7 @@ class Iteration:
 
     @property
     def limit(self) -> str:
-        """The unit that the iteration waits for most, or `waits` where a block's own waits cost most."""
+        """The unit that the iteration waits for most, or `waits` where a block's waits cost most."""
         unit = max(self.units, key=lambda name: self.units[name])
         return "waits" if self.units[unit] < self.least == self.cycles else unit
 

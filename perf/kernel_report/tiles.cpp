@@ -1,4 +1,4 @@
-// The tiles of every family, SM, dimension and entry point, from the kernels' own tables, as a Python dictionary.
+// The tiles of every family, SM, dimension and entry point, from the kernels' tables, as a Python dictionary.
 #include <cstdio>
 
 #include "families.h"
