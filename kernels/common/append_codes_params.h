@@ -1,6 +1,6 @@
-// The parameters of the append kernel for quantised and for rotated caches: which rows become codes, and their scales and
-// zeros, or are rotated by a Hadamard matrix.
-// Compiled by the host's compiler and by nvcc alike, and hashed as params.h is.
+// The parameters of the append kernel for quantised and for rotated caches: which rows become codes, and their scales
+// and zeros, or are rotated by a Hadamard matrix. Compiled by the host's compiler and by nvcc alike, and hashed as
+// params.h is.
 #pragma once
 
 #include "common/append_params.h"
@@ -9,8 +9,8 @@
 namespace fa::kernels {
 
 /// Rows of a RowStream that become codes, or are rotated as a whole, by way of shared memory. There a row has, one part
-/// behind the other, its numbers in f32, a scale and a zero of each group, and its codes. The RowStream says how numbers
-/// come there; of its `to`, elements are those numbers, and rows those of the cache.
+/// behind the other, its numbers in f32, a scale and a zero of each group, and its codes. The RowStream says how
+/// numbers come there; of its `to`, elements are those numbers, and rows those of the cache.
 struct CodeStream {
   Factors scale, zero;    // absent ones have one group
   int64_t step;           // bytes from a code to the next; of packed ones from a byte to the next
@@ -36,6 +36,6 @@ struct AppendCodesParams : AppendParams {
   CodeStream codes[append_streams];
 };
 
-static_assert(sizeof(AppendCodesParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");
+static_assert(sizeof(AppendCodesParams) <= 4096, "the limit of drivers before CUDA 12.1");
 
 }  // namespace fa::kernels

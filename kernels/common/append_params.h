@@ -36,6 +36,6 @@ struct AppendParams : Params {
   int32_t positions_wide, q_positions_wide, slots_wide;  // 1: of 64 bits
 };
 
-static_assert(sizeof(AppendParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");
+static_assert(sizeof(AppendParams) <= 4096, "the limit of drivers before CUDA 12.1");
 
 }  // namespace fa::kernels

@@ -6,7 +6,7 @@
 
 namespace fa::kernels {
 
-constexpr int most_parts = 32;
+constexpr int max_parts = 32;
 
 /// A part's out, (batch, row, head, element), and lse, (batch, head, row); strides in bytes.
 struct MergePart {
@@ -19,7 +19,7 @@ struct MergePart {
 
 /// A call of fa_merge. Of Params it has out, lse and mask, their types and shapes; schedule is that of the launch.
 struct MergeParams : Params {
-  MergePart part[most_parts];
+  MergePart part[max_parts];
   int32_t num_parts;
   int32_t base_2;     // 1: every lse is a logarithm to base 2
   int32_t one_dtype;  // Dtype of all parts where each quad of their elements can be loaded at once; else 0
@@ -30,6 +30,6 @@ struct MergeParams : Params {
   double inverse_inner, inverse_outer;
 };
 
-static_assert(sizeof(MergeParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");
+static_assert(sizeof(MergeParams) <= 4096, "the limit of drivers before CUDA 12.1");
 
 }  // namespace fa::kernels

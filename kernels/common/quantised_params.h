@@ -63,7 +63,7 @@ struct QuantisedParams : Params {
   int32_t k_dim, k_rope_dtype;  // the latter a Dtype
 };
 
-static_assert(sizeof(QuantisedParams) <= 4096, "what a kernel takes on drivers before CUDA 12.1");
+static_assert(sizeof(QuantisedParams) <= 4096, "the limit of drivers before CUDA 12.1");
 
 /// A family whose kernels take QuantisedParams, with its reasons in addition to those of every family. Other families
 /// read no codes, and no values of another type than keys.

@@ -10,7 +10,7 @@
 namespace fa::cuda {
 namespace {
 
-static_assert(kernels::most_parts == FA_MAX_PARTS);
+static_assert(kernels::max_parts == FA_MAX_PARTS);
 
 kernels::MergePart part_of(const View &out, const View &lse) {
   return {out.data,

@@ -38,24 +38,24 @@ __device__ inline int ordered(int bits) {
 /// The range of a group: the bits of the largest magnitude, which order numbers with infinity and NaN last, and the
 /// least and the largest number as ordered integers.
 struct Range {
-  uint32_t most = 0;
+  uint32_t magnitude = 0;
   int low = 0x7fffffff, high = int(0x80000000);
 
   __device__ void add(float x) {
     const int bits = __float_as_int(x);
-    most = max(most, uint32_t(bits) & 0x7fffffff);
+    magnitude = max(magnitude, uint32_t(bits) & 0x7fffffff);
     low = min(low, ordered(bits)), high = max(high, ordered(bits));
   }
 
   /// Joins the ranges of neighbouring lanes.
   __device__ void join(int lanes) {
     for (int d = 1; d < lanes; d *= 2) {
-      most = max(most, __shfl_xor_sync(~0u, most, d));
+      magnitude = max(magnitude, __shfl_xor_sync(~0u, magnitude, d));
       low = min(low, __shfl_xor_sync(~0u, low, d)), high = max(high, __shfl_xor_sync(~0u, high, d));
     }
   }
 
-  __device__ bool is_finite() const { return most < 0x7f800000; }
+  __device__ bool is_finite() const { return magnitude < 0x7f800000; }
 };
 
 /// The range of this lane's part of n numbers.
@@ -75,7 +75,7 @@ __device__ inline Range range_of(const float *x, int n, int lane, int lanes) {
 /// Computes the scale and the zero of group g, and writes them to the cache and to shared memory.
 __device__ inline void write_factors(const CodeStream &c, const CodeRow &row, const Range &range, int g, char *scale_at,
                                      char *zero_at) {
-  const float largest = __uint_as_float(range.most), code = largest_code(c.dtype);
+  const float largest = __uint_as_float(range.magnitude), code = largest_code(c.dtype);
   float scale = range.is_finite() ? __fdiv_rn(largest, code) : nan_value();
   if (zero_at != nullptr && range.is_finite()) {
     const float low = __int_as_float(ordered(range.low)), high = __int_as_float(ordered(range.high));
@@ -241,8 +241,8 @@ __device__ inline void encode_numbers(const CodeStream &c, const CodeRow &row, c
   with_codes(c.dtype, [&](auto codes) { encode(codes, c, row); });
 }
 
-/// Rotates blocks of a row's numbers by Sylvester's Hadamard matrix: sums and differences of numbers 1, 2, 4, ... apart,
-/// the same in the same order as on the CPU.
+/// Rotates blocks of a row's numbers by Sylvester's Hadamard matrix: sums and differences of numbers 1, 2, 4, ...
+/// apart, the same in the same order as on the CPU.
 __device__ inline void rotate_blocks(const CodeStream &c, const CodeRow &row) {
   float *const x = row.numbers();
   for (int i = row.lane; row.exists && i < c.rotated; i += c.lanes) x[i] = __fmul_rn(x[i], c.factor);

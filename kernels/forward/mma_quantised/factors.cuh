@@ -57,7 +57,7 @@ class FactorLoader {
   /// Writes them; largest: of each warp's scales of values. In a second run those of values that are not finite count
   /// as 0.
   __device__ void store(const QuantisedParams &p, TileFactors<B> &to, int32_t *largest, bool second_run) const {
-    int32_t most = 0;
+    int32_t largest_scale = 0;
     unroll<count>([&](int i) {
       const int kind = this->kind(i), of_v = kind % 2;
       if (kind >= 4) return;
@@ -70,7 +70,7 @@ class FactorLoader {
       }
       if (is_scale) {
         to.scale[of_v][key()] = x;
-        if (of_v && f.data != nullptr && is_finite(x)) most = __float_as_int(fabsf(x));
+        if (of_v && f.data != nullptr && is_finite(x)) largest_scale = __float_as_int(fabsf(x));
         return;
       }
       const int32_t dtype = of_v ? p.v_dtype : p.kv_dtype;
@@ -78,8 +78,8 @@ class FactorLoader {
       to.rest[of_v][key()] = x - whole;
       to.offset[of_v][key()] = whole + excess;
     });
-    most = max_over_warp(most);
-    if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = most;
+    largest_scale = max_over_warp(largest_scale);
+    if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = largest_scale;
   }
 
  private:
@@ -116,9 +116,9 @@ __device__ inline void scale_products(const QuantisedParams &p, typename B::Scor
 /// the largest one of each warp.
 template <class B, int warps>
 __device__ inline void raise_unit(typename B::Out &o, float &unit, const int32_t *largest) {
-  int32_t most = largest[0];
-  unroll<warps - 1>([&](int i) { most = max(most, largest[i + 1]); });
-  const float power = fminf(2 * __int_as_float(most & 0x7f800000), 0x1p127f);
+  int32_t largest_scale = largest[0];
+  unroll<warps - 1>([&](int i) { largest_scale = max(largest_scale, largest[i + 1]); });
+  const float power = fminf(2 * __int_as_float(largest_scale & 0x7f800000), 0x1p127f);
   if (power <= unit) return;
   typename B::Rows factor;
   factor.fill(unit / power);

@@ -34,7 +34,7 @@ struct PlainSoftmax {
   static constexpr float offset = kernels::Element<B::dtype>::max_offset;
   /// The limit of the sum of a lane's weights of a tile, and so of each weight; the sums of a tile that has set m are
   /// below.
-  static constexpr float most = 0x1p15f;
+  static constexpr float max_sum = 0x1p15f;
   static constexpr float limit = offset + 1;
   static_assert(B::keys / 4 <= 16);  // 16 * 2^11 = 2^15
 
@@ -165,7 +165,7 @@ struct PlainPass {
       if (with_max) softmax.update(out, row_max(s, from));  // m' = max(m, rowmax S), and the scale a of l and O
       sum = weigh(weights, s, from);                        // P = exp2(c S - m')
       bool large = false;
-      unroll<Rows::rows>([&](int r) { large |= sum[r] > PlainSoftmax<B>::most; });
+      unroll<Rows::rows>([&](int r) { large |= sum[r] > PlainSoftmax<B>::max_sum; });
       if (with_max || !__any_sync(~0u, large)) break;
     }
     begun = true;

@@ -51,8 +51,8 @@ class PlainRows {
     const bool of_keys = thread < B::keys, of_values = has_scales && thread >= B::keys && thread < 2 * B::keys;
     if (of_values) {
       if (!is_finite(scale_)) scale_ = shared_.block->second_run ? 0 : nan_value();
-      const int32_t most = max_over_warp(is_finite(scale_) ? __float_as_int(fabsf(scale_)) : 0);
-      if (thread % 32 == 0) state.largest[key / 32] = most;
+      const int32_t largest_scale = max_over_warp(is_finite(scale_) ? __float_as_int(fabsf(scale_)) : 0);
+      if (thread % 32 == 0) state.largest[key / 32] = largest_scale;
     }
     cp_async_wait_group<0>();
     __syncthreads();  // all threads' copies have arrived, and all have left the tile before

@@ -57,7 +57,7 @@ struct Softmax {
 /// The weights of all parts of a row, by the `count` threads of the row, of which this one is number `lane`; called by
 /// whole warps.
 __device__ inline Softmax find_weights(const MergeParams &p, const Row &row, bool exists, int lane, int count,
-                                       float (&weight)[most_parts]) {
+                                       float (&weight)[max_parts]) {
   const int parts = exists ? (merges(p, row) ? p.num_parts : 1) : 0;
   for (int i = lane; i < p.num_parts; i += count) weight[i] = i < parts ? lse_of(p.part[i], row) : -infinity;
   __syncwarp();
@@ -79,7 +79,7 @@ __device__ inline Softmax find_weights(const MergeParams &p, const Row &row, boo
 /// Four neighbouring columns of a row, summed over the parts.
 template <Dtype D>
 __device__ inline Quad sum_of_quads(const MergeParams &p, const Row &row, int column,
-                                    const float (&weight)[most_parts]) {
+                                    const float (&weight)[max_parts]) {
   using T = CudaType<D>;
   struct alignas(4 * sizeof(T)) Packed {
     T x[4];
@@ -105,7 +105,7 @@ __device__ inline Quad sum_of_quads(const MergeParams &p, const Row &row, int co
 /// A column, element by element: of parts of any type, where the weight of those that are finite is not asked for the
 /// sum of the others.
 __device__ inline float sum_of_column(const MergeParams &p, const Row &row, int column,
-                                      const float (&weight)[most_parts], bool special) {
+                                      const float (&weight)[max_parts], bool special) {
   float sum = 0;
 #pragma unroll 1
   for (int i = 0; i < p.num_parts; i++) {
@@ -118,7 +118,7 @@ __device__ inline float sum_of_column(const MergeParams &p, const Row &row, int 
 }
 
 __device__ inline Quad sum_of_columns(const MergeParams &p, const Row &row, int column,
-                                      const float (&weight)[most_parts]) {
+                                      const float (&weight)[max_parts]) {
   Quad sum;
   if (p.one_dtype == 0) {
 #pragma unroll 1
@@ -138,12 +138,12 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::merge::threads)
     fa_combine(const __grid_constant__ fa::kernels::MergeParams p) {
   using namespace fa::kernels;
   using namespace fa::kernels::merge;
-  __shared__ float weights[threads][most_parts];
+  __shared__ float weights[threads][max_parts];
   const int log2 = log2_threads_of_row(p.head_dim_v), count = 1 << log2, lane = threadIdx.x & (count - 1);
   const int64_t n = (p.schedule.first_tile + blockIdx.x) * (threads >> log2) + (threadIdx.x >> log2);
   const bool exists = n < int64_t(p.batch) * p.rows_q * p.heads_q;
   const Row row = row_of(p, exists ? n : 0);
-  float(&weight)[most_parts] = weights[threadIdx.x >> log2];
+  float (&weight)[max_parts] = weights[threadIdx.x >> log2];
   const Softmax softmax = find_weights(p, row, exists, lane, count, weight);
   if (!exists) return;
   const float factor = softmax.wrong ? nan_value() : softmax.sum == 0 ? 0 : 1 / softmax.sum;
