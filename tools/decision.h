@@ -12,9 +12,10 @@ namespace fa::tool {
 struct Candidates {
   std::vector<std::string> kernels;
   bool chosen = false;
-  std::string reason;  // why not; of a chosen one "", or why no other was asked
+  std::string reason;  // of one that was not chosen; of the chosen one "", or the reason why it was the only candidate
 };
 
+/// The choice among the kernels of one engine: under FA_DEVICE_AUTO there are two.
 struct Branch {
   std::string condition;  // "for tensors in memory of the host"; "" without one
   std::vector<Candidates> candidates;
@@ -23,8 +24,8 @@ struct Branch {
 struct Decision {
   std::string question;  // the attention, in words
   std::vector<Branch> branches;
-  std::string kernel;   // of fa_op_kernel_name; "" where nothing runs it
-  std::string failure;  // then the library's error
+  std::string kernel;   // of fa_op_kernel_name; "" where fa_create fails
+  std::string failure;  // the library's error, where it fails
 };
 
 /// Creates the op. Throws BadInput for a description that is wrong on every machine.

@@ -35,12 +35,13 @@ void call_driver(const char *name, Arguments... arguments) {
 }
 
 struct Gpu {
-  std::string name;  // "" where the driver does not report it, as all of these
+  // Empty or 0 where the driver does not report it.
+  std::string name;
   std::string arch;  // "sm_80"
   int multiprocessors = 0;
   double memory_gib = 0;
-  std::string kernel;              // that supports f16 there, "" when none does
-  std::string unavailable_reason;  // then the library's
+  std::string kernel;              // the best one for f16; "" where none runs
+  std::string unavailable_reason;  // the library's, where no kernel runs
 };
 
 struct Gpus {

@@ -10,7 +10,7 @@
 
 namespace fa::tool {
 
-void time_calls(const char *pass, int64_t repeat, Amount work, const std::function<void()> &call,
+void time_calls(const char *pass, int64_t repeat, Throughput throughput, const std::function<void()> &call,
                 const std::function<void()> &then) {
   const double first = seconds_of(1, call);
   if (then) then();
@@ -28,8 +28,8 @@ void time_calls(const char *pass, int64_t repeat, Amount work, const std::functi
   const double middle = median(seconds);
   const Interval interval = median_interval(seconds);
   fmt::print("{:<10} median {} of {} calls, 95 % within [{}, {}]: {:.1f} {}\n", pass, seconds_text(middle),
-             seconds.size(), seconds_text(interval.low), seconds_text(interval.high), work.count / middle * 1e-9,
-             work.rate);
+             seconds.size(), seconds_text(interval.low), seconds_text(interval.high),
+             throughput.of_call / middle * 1e-9, throughput.unit);
 }
 
 }  // namespace fa::tool

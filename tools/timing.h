@@ -15,15 +15,15 @@ double seconds_of(int64_t count, Call call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The work of a call, and the name of its rate.
-struct Amount {
-  double count;
-  const char *rate;  // of 1e9 of them: "GFLOP/s"
+/// A rate to print: the operations or bytes of a call in a second.
+struct Throughput {
+  double of_call;
+  const char *unit;  // of 1e9 a second: "GFLOP/s"
 };
 
-/// Makes a call, then that many more under a progress bar (0: none), and prints the median of their times, or else that
-/// of the first. pass names the line; then, if given, follows the first call.
-void time_calls(const char *pass, int64_t repeat, Amount work, const std::function<void()> &call,
+/// Makes a call, then `repeat` more under a progress bar, and prints the median of their times, or without them the
+/// time of the first. pass: the first word of the printed line; then(), if given, follows the first call.
+void time_calls(const char *pass, int64_t repeat, Throughput throughput, const std::function<void()> &call,
                 const std::function<void()> &then = {});
 
 }  // namespace fa::tool

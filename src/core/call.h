@@ -93,7 +93,7 @@ struct Execution {
   void *stream = nullptr;
 };
 
-/// The consecutive elements of a row that share a scale or a zero.
+/// The numbers of consecutive elements of a row that share a scale or a zero; 0: absent.
 struct FactorChannels {
   int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
 };

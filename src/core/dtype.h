@@ -11,10 +11,12 @@ namespace fa {
 /// fa.h's enumeration of element types, by name.
 using Dtype = decltype(FA_F32);
 
-/// The column of all_elements.inc, the types with most uses first.
+/// The uses of an element type: in any tensor of numbers; in k and v alone; in tensors of indices alone. A column of
+/// all_elements.inc, whose types are sorted by it.
 enum class ElementUse { compute, cache, other };
 
-/// The column of codes.inc; none: not a quantised format.
+/// How the numbers of a quantised format follow from its values: an integer or a small floating-point number, with
+/// scales of the call, or blocks with a scale each. A column of codes.inc; none: no quantised format.
 enum class CodeKind { none, integer, floating, block };
 
 /// The smallest part of a row that is whole bytes: one element, or of packed types several.
@@ -61,7 +63,7 @@ constexpr int64_t alignment_of(fa_dtype dtype) {
   return unit.elements == 1 ? unit.bytes : unit.bytes % 2 == 0 ? 2 : 1;
 }
 
-/// Whether elements have no addresses of their own.
+/// Whether several elements share a byte or a block, so that one has no address.
 [[gnu::always_inline]] constexpr bool is_packed(fa_dtype dtype) {
   return unit_of(dtype).elements > 1;
 }
@@ -79,7 +81,7 @@ constexpr int64_t alignment_of(fa_dtype dtype) {
   return code_kind(dtype) != CodeKind::none;
 }
 
-/// Whether codes have no numbers below 0, without a zero.
+/// Whether quantised values are unsigned: numbers below 0 need a zero point.
 [[gnu::always_inline]] constexpr bool is_unsigned(fa_dtype dtype) {
   switch (dtype) {
     case FA_U4:

@@ -37,7 +37,7 @@ struct ArrayFieldOf {
   int64_t entries(int64_t sequences) const { return sequences + more; }
 };
 
-/// The fields of a kind of call.
+/// The fields of a type of call. A structure may have no arrays, so `listed` has an empty entry at its end.
 template <class Call>
 struct Fields;
 

@@ -74,7 +74,7 @@ Count keys_of(const Attention &a, int64_t queries) {
 int64_t rows_of_tiles(const Microkernel &microkernel, Count all, int64_t threads) {
   constexpr int64_t tiles_of_a_thread = 4;
   int64_t rows = microkernel.tile_rows;
-  while (rows < microkernel.most_rows && all >= Count(2 * rows) * threads * tiles_of_a_thread) rows *= 2;
+  while (rows < microkernel.max_rows && all >= Count(2 * rows) * threads * tiles_of_a_thread) rows *= 2;
   return rows;
 }
 
@@ -82,7 +82,7 @@ int64_t rows_of_tiles(const Microkernel &microkernel, Count all, int64_t threads
 
 int64_t rows_of_results(const IsaKernels &kernels, int64_t tile_rows) {
   const bool recomputes = std::ranges::any_of(microkernels_of(kernels), &Microkernel::finite_scores_only);
-  return 3 * tile_rows + (recomputes ? kernels.fallback().most_rows : 0);
+  return 3 * tile_rows + (recomputes ? kernels.fallback().max_rows : 0);
 }
 
 /// Rows are counted over all heads of q, however these are grouped: a tile of one key head has no more rows, and a tile
@@ -156,9 +156,9 @@ ForwardPlan::ForwardPlan(const ForwardCall &call, const IsaKernels &kernels, con
     plan.rows = plan.sequence.queries * group(call);
     plan.microkernel = &choose_microkernel(call, kernels, plan.rows);
     const bool one_tile = plan.rows <= plan.microkernel->tile_rows;
-    plan.tile_rows =
-        one_tile ? plan.rows
-                 : std::min(plan.rows, rows_of_tiles(*plan.microkernel, workspace.all_rows, workspace.threads));
+    plan.tile_rows = one_tile
+                         ? plan.rows
+                         : std::min(plan.rows, rows_of_tiles(*plan.microkernel, workspace.all_rows, workspace.threads));
     plan.tiles = plan.rows > 0 ? ceil_div(plan.rows, plan.tile_rows) : 0;
 
     const Interval attended = plan.sequence.attended(a);

@@ -64,6 +64,7 @@ struct Partial {
   float *values;  // [rows][head_dim_v]
 };
 
+/// Query rows whose partial softmax is computed together.
 struct QueryTile {
   const Attention *attention = nullptr;
   KeyStream keys;
@@ -96,8 +97,8 @@ using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 
 /// A forward microkernel: a file of kernel/, compiled for each ISA, which defines its Microkernel at its end.
 struct Microkernel {
-  int tile_rows;    // maximum of one head
-  int most_rows;    // the same where threads have enough tiles of a head with many: tile_rows times a power of two
+  int tile_rows;    // the limit for rows of one head
+  int max_rows;     // that limit where each thread has several tiles of a head: tile_rows times a power of two
   bool many_tiles;  // false: supports only heads whose rows fit in one tile
   bool many_heads;  // a tile may have rows of several consecutive key/value heads
   bool any_stride;  // false: elements of a key's row, and of a value's, must be contiguous

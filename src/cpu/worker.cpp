@@ -73,12 +73,16 @@ class Worker {
     }
   }
 
-  Partial scratch_partial(int64_t i) const {
-    float *at = results_ + i * shared_.plan.tile_rows() * (attention_.head_dim_v + 2);
+  /// The partial results in a worker's scratch (rows_of_results); those of exact begin where the others end.
+  enum Result { total_result, next_result, clean_result, exact_result };
+
+  Partial scratch_partial(Result result) const {
+    float *at = results_ + result * shared_.plan.tile_rows() * (attention_.head_dim_v + 2);
     return {at, at + tile_.rows, at + 2 * tile_.rows};
   }
 
-  /// The partial result of a split in the workspace, from the item's first row on.
+  /// The partial result of a split in the workspace, from the item's first row on. There the maxima of all splits come
+  /// first, then all sums, then all values.
   Partial split_partial(const SequencePlan &plan, const WorkItem &item, int64_t split) const {
     const int64_t rows = call_.heads_kv * plan.rows, all = plan.splits * rows;
     const int64_t first = split * rows + item.head * plan.rows + item.tile * plan.tile_rows;
@@ -112,11 +116,11 @@ class Worker {
   void recompute_nonfinite_rows(int64_t begin, int64_t end, const Partial &partial) {
     const Microkernel &last = shared_.kernels.fallback();
     const int64_t dim = attention_.head_dim_v;
-    float *const memory = results_ + 3 * shared_.plan.tile_rows() * (dim + 2);
-    const Partial exact = {memory, memory + last.most_rows, memory + 2 * last.most_rows};
+    float *const memory = results_ + exact_result * shared_.plan.tile_rows() * (dim + 2);
+    const Partial exact = {memory, memory + last.max_rows, memory + 2 * last.max_rows};
     QueryTile some = tile_;
     for (int first = 0; first < tile_.rows; first += some.rows) {
-      some.rows = std::min(last.most_rows, tile_.rows - first);
+      some.rows = std::min(last.max_rows, tile_.rows - first);
       some.row = tile_.row + first;
       some.tree = tile_.tree + first;
       const auto is_finite = [](float sum) { return std::isfinite(sum); };
@@ -134,7 +138,7 @@ class Worker {
 
   void fix_nonfinite(const Microkernel &microkernel, int64_t begin, int64_t end, const Partial &partial) {
     if (propagate_attended_nonfinite(tile_, begin, end, partial)) return;
-    const Partial clean = scratch_partial(2);
+    const Partial clean = scratch_partial(clean_result);
     tile_.finite_values_only = true;
     compute_partial(microkernel.finite_values ? microkernel : shared_.kernels.fallback(), begin, end, clean);
     tile_.finite_values_only = false;
@@ -162,7 +166,7 @@ class Worker {
     const Splits splits = attended_splits(plan);
     if (splits.first == splits.last && compute_output != nullptr && compute_output(tile_, plan.end, kernel_scratch_))
       return;
-    const Partial total = scratch_partial(0), next = scratch_partial(1);
+    const Partial total = scratch_partial(total_result), next = scratch_partial(next_result);
     compute_split(plan, item, splits.first, total);
     for (int64_t split = splits.first + 1; split <= splits.last; split++) {
       compute_split(plan, item, split, next);

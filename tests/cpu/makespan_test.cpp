@@ -108,7 +108,7 @@ void attend(const QueryTile &tile, int64_t begin, int64_t end, const Partial &pa
 
 constexpr Microkernel microkernels[] = {
     {.tile_rows = 16,
-     .most_rows = 16,
+     .max_rows = 16,
      .many_tiles = false,
      .many_heads = true,
      .any_stride = true,
@@ -117,7 +117,7 @@ constexpr Microkernel microkernels[] = {
      .compute_partial = attend,
      .compute_output = nullptr},
     {.tile_rows = 48,
-     .most_rows = 48,
+     .max_rows = 48,
      .many_tiles = true,
      .many_heads = false,
      .any_stride = true,

@@ -832,7 +832,7 @@ TOOL = [
         '{"gflops", m.flops / middle * 1e-6}',
         r"^tool\.bench",
     ),
-    Mutant("rate_of_run", "tools/timing.cpp", "work.count / middle * 1e-9", "work.count / middle * 1e-6", r"^tool\.run$"),
+    Mutant("rate_of_run", "tools/timing.cpp", "throughput.of_call / middle * 1e-9", "throughput.of_call / middle * 1e-6", r"^tool\.run$"),
     Mutant(
         "columns_of_rates",
         "tools/bench_report.cpp",

@@ -71,7 +71,7 @@ struct AmxTiles {
 
 struct AmxBf16 : Avx512Bf16 {
   using Tiles = AmxTiles;
-  static constexpr int subtiles = 4, most_subtiles = 16;  // values are transposed once for all
+  static constexpr int subtiles = 4, max_subtiles = 16;  // values are transposed once for all
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ struct Simd {
   using Mask = __m256;
   static constexpr int width = 8;
   static constexpr int tile_vectors = 3;  // 4 keys x 3 vectors of queries: 12 accumulators, 3 operands, 1 broadcast
-  static constexpr int subtiles = 4, most_subtiles = 4;
+  static constexpr int subtiles = 4, max_subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int parts = 1;
   static constexpr int decode_rows = 8;

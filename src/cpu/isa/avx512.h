@@ -17,7 +17,7 @@ struct Avx512 {
   using Mask = __mmask16;
   static constexpr int width = 16;
   static constexpr int tile_vectors = 4;  // 4 keys x 4 vectors of queries: 16 accumulators
-  static constexpr int subtiles = 2, most_subtiles = 2;
+  static constexpr int subtiles = 2, max_subtiles = 2;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int parts = 1;
   static constexpr int decode_rows = 16;
@@ -182,9 +182,7 @@ struct Avx512 {
 #if defined(FA_MODEL_AVX512)
   static void pin(Vec &) {}  // the model's vectors fit none
 #else
-  static void pin(Vec &a) {
-    asm("" : "+v"(a));
-  }
+  static void pin(Vec &a) { asm("" : "+v"(a)); }
 #endif
 };
 

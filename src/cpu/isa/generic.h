@@ -12,7 +12,7 @@ struct Simd {
   using Mask = Int;
   static constexpr int width = 4;
   static constexpr int tile_vectors = 3;
-  static constexpr int subtiles = 4, most_subtiles = 4;
+  static constexpr int subtiles = 4, max_subtiles = 4;
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int parts = 1;
   static constexpr int decode_rows = 4;

@@ -237,7 +237,7 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
 
 constexpr Microkernel decode_microkernel = {
     .tile_rows = Simd::decode_rows,
-    .most_rows = Simd::decode_rows,
+    .max_rows = Simd::decode_rows,
     .many_tiles = false,
     .many_heads = true,
     .any_stride = false,

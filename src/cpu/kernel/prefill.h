@@ -16,7 +16,7 @@ namespace {
 constexpr int prefill_blocks = has_tiles ? 3 : 1;
 
 struct PrefillScratch {
-  SubTile sub[Simd::most_subtiles];
+  SubTile sub[Simd::max_subtiles];
   float *scores;         // [prefill_blocks][prefill_keys][lanes]
   float *keys, *values;  // a block of each, staged
   float *rows;           // [lanes][the larger head dim], for transposing
@@ -215,7 +215,7 @@ inline bool prefill_output(const QueryTile &tile, int64_t keys, void *memory) {
 
 constexpr Microkernel prefill_microkernel = {
     .tile_rows = Simd::subtiles * lanes,
-    .most_rows = Simd::most_subtiles * lanes,
+    .max_rows = Simd::max_subtiles * lanes,
     .many_tiles = true,
     .many_heads = false,
     .any_stride = true,
