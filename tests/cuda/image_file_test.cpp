@@ -1,4 +1,5 @@
 // Images in files: those that are missing, damaged, of another build or of a newer toolkit are errors with a text.
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 class Images {
  public:
   /// Why no test can damage one, or "".
-  static std::string why_not() {
+  static std::string unavailable_reason() {
     return fs::exists(fs::path(TEST_KERNELS) / name()) ? "" : "FA_ARCHS leaves out 80: there is no " + name();
   }
 
@@ -57,7 +58,7 @@ class Image : public OnTheEmulator {
   void SetUp() override {
     OnTheEmulator::SetUp();
     if (IsSkipped()) return;
-    if (!Images::why_not().empty()) GTEST_SKIP() << Images::why_not();
+    if (!Images::unavailable_reason().empty()) GTEST_SKIP() << Images::unavailable_reason();
   }
 };
 

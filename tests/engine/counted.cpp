@@ -62,10 +62,12 @@ class Counted : public EngineTest {
   }
 };
 
+/// Of tcgen05, whose blocks alone take over others.
+class CountedTakeovers : public Counted {};
+
 /// A grid has a block for each work tile. Those that find a multiprocessor begin, and cancel and take over the others
 /// (cluster launch control).
-TEST_P(Counted, BlocksTakeOverOthers) {
-  if (GetParam().arch != "sm_100a") GTEST_SKIP() << "only blocks of tcgen05 take over others";
+TEST_P(CountedTakeovers, BlocksTakeOverOthers) {
   constexpr int of_a_b200 = 148;  // multiprocessors
   EXPECT_LE(blocks_of_tensor_memory(100), of_a_b200);
 }
@@ -102,6 +104,14 @@ TEST_P(Counted, GradientsOfUnknownLengthsTakeInProportion) {
   EXPECT_LE(of_backward(8 * few, true, false, false), of_eight * of_backward(few, true, false, false));
 }
 
+/// Those of the GPUs that have tcgen05.
+std::vector<Target> targets_of_tcgen05() {
+  std::vector<Target> targets = gpu_targets({"f16"});
+  std::erase_if(targets, [](const Target &target) { return target.arch != "sm_100a"; });
+  return targets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, CountedTakeovers, testing::ValuesIn(targets_of_tcgen05()), target_name);
 INSTANTIATE_TEST_SUITE_P(Engine, Counted, testing::ValuesIn(gpu_targets({"f32", "f16", "bf16"})), target_name);
 
 }  // namespace

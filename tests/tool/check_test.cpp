@@ -61,7 +61,6 @@ TEST(Check, RefusesKernelsThatAreNotThere) {
 
 /// A library that computes something else: one whose functions are replaced by the loader.
 TEST(Check, FindsWrongResults) {
-  if (reference::slow) GTEST_SKIP() << "a sanitizer's run time does not suffer preloading";
   const Finished f = fa({"check", "--kernel", "cpu.generic", "--verbose"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
   EXPECT_EQ(f.code, 1) << f.out << f.err;
   for (const char *line :
