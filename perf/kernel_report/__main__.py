@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--choices", type=Path, metavar="BUILD", help="effects of changes to wgmma and tcgen05, by the model")
     parser.add_argument("--seldom", type=Path, metavar="BUILD", help="how often wgmma rescales weights, by the emulator")
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
-    parser.add_argument("--simulate", type=Path, metavar="BUILD", help="roles of warpgroups and their waits, event by event")
+    parser.add_argument("--simulate", type=Path, metavar="BUILD", help="roles and their waits, event by event")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
     reports = (

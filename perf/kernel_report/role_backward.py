@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .nest import L2_LATENCY
+from .role_calls import KEYS, Block, hop
 from .role_code import DEPTH, ELEMENT, HOPPER, Place, bind, product
 from .schedule import LATENCY
 from .simulation import Arrive, Barrier, Copy, Join, Multiply, Result, Role, Simulation, Step, Wait, Work
 
-KEYS, CONSUMERS = 128, 2
+CONSUMERS = 2
 SYNC: list[Step] = [Arrive("dS there"), Wait("dS there")]  # of both warpgroups
 # The barriers of a step in the order of machine code. dq is handed over before dO is awaited where a step has 128 queries.
 HAND_OVER: list[list[Step]] = [[Wait("dq free")], [Arrive("dq there")]]
@@ -35,6 +37,16 @@ class Kernel:
         """Cycles of tensor cores for a step."""
         return CONSUMERS * sum(step.count * step.cycles for step in self.step if isinstance(step, Multiply))
 
+    @cached_property
+    def blocks(self) -> dict[bool, Block]:
+        """By whether they add in a fixed order."""
+        apart = hop(self.queries, self.dim, HOPPER.l2_bytes)
+        return {fixed: Block(self.queries, self.dim, *fit(self, fixed), apart if fixed else None, self.loops_over_group)
+                for fixed in (False, True)}  # fmt: skip
+
+    def run(self) -> Result:
+        return simulate(self, 64)
+
 
 def ours(dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
     """dq of a step is multiplied in the next one, and behind the last."""
@@ -53,8 +65,7 @@ def fa3(name: str, dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
     factor = queries * dim / (128 * 64)  # of the queries of a step of ours
 
     def works(begin: int, end: int) -> list[Step]:
-        found = [step for step in its[begin:end] if isinstance(step, Work)]
-        return [Work(factor * one.alone, {unit: factor * t for unit, t in one.units.items()}) for one in found]
+        return [step.part(factor) for step in its[begin:end] if isinstance(step, Work)]
 
     def until_product(begin: int) -> list[Step]:
         return works(begin, next(n for n in range(begin, len(its)) if isinstance(its[n], Multiply)))

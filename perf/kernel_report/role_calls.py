@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from . import model, role_backward, role_forward
+from . import model
 from .backward import ALL_PRODUCTS
 from .nest import L2_LATENCY
 from .rates import Gpu
+
+KEYS = 128  # of a block of gradients
 
 
 @dataclass(frozen=True)
@@ -23,37 +25,58 @@ class Call:
 
     @property
     def text(self) -> str:
-        return f"{self.heads} x {self.rows}"
+        return f"{self.heads} x {self.rows}{' causal' * self.causal}{' in a fixed order' * self.fixed_order}"
 
 
-def operations(call: Call, dim: int, products: int) -> float:
+def operations(call: Call, dim: float, products: int) -> float:
     return 2 * products * call.heads * call.rows**2 * dim / (2 if call.causal else 1)
 
 
-def forward(of: role_forward.Kernel, gpu: Gpu, call: Call) -> float:
+@dataclass(frozen=True)
+class Tile:
+    """A work tile of a forward kernel, in simulated cycles."""
+
+    rows: int
+    keys: int
+    columns: int  # of queries and values together
+    outside: float
+    iteration: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a backward kernel, in simulated cycles."""
+
+    queries: int  # of a step
+    dim: int
+    outside: float
+    step: float
+    hop: float | None = None  # from an addition to the next one, in a fixed order
+    loops_over_group: bool = False
+
+
+def forward(of: Tile, gpu: Gpu, call: Call) -> float:
     """TFLOP/s. Full masks: whole waves of tiles; causal ones: longest first, to whichever block is free."""
-    outside, iteration = role_forward.fit(of)
     tiles = model.iterations(call.rows, call.rows, of.rows, of.keys, call.causal)
-    cycles = [outside + (n + masked * (model.MASKED - 1)) * iteration for n, masked in tiles]
+    cycles = [of.outside + (n + masked * (model.MASKED - 1)) * of.iteration for n, masked in tiles]
     total = sum(cycles) * call.heads / gpu.sms if call.causal else math.ceil(len(tiles) * call.heads / gpu.sms) * max(cycles)
-    return operations(call, of.dim, 2) / (max(total, *cycles) / gpu.sustained_hertz) / 1e12
+    return operations(call, of.columns / 2, 2) / (max(total, *cycles) / gpu.sustained_hertz) / 1e12
 
 
-def backward(of: role_backward.Kernel, gpu: Gpu, call: Call) -> float:
+def backward(of: Block, gpu: Gpu, call: Call) -> float:
     """TFLOP/s of the five products."""
-    outside, step = role_backward.fit(of, call.fixed_order)
-    tiles = model.iterations(call.rows, call.rows, role_backward.KEYS, of.queries, call.causal)
+    tiles = model.iterations(call.rows, call.rows, KEYS, of.queries, call.causal)
     group = call.group if of.loops_over_group else 1
     steps = [group * (n + masked * (model.MASKED - 1)) for n, masked in tiles]
-    cycles = end(steps, call.heads // group, gpu.sms, outside, step, hop(of) if call.fixed_order else None)
+    cycles = end(steps, call.heads // group, gpu.sms, of.outside, of.step, of.hop)
     results = 2 * 2 * call.heads * call.rows * of.dim  # dout and out, for the terms of rows, and dq in f32, cleared, read, written
     seconds = cycles / gpu.sustained_hertz + (results + 2.5 * results) / (gpu.dram * 1e9)
     return operations(call, of.dim, ALL_PRODUCTS) / seconds / 1e12
 
 
-def hop(of: role_backward.Kernel) -> float:
+def hop(queries: int, dim: int, l2_bytes: float) -> float:
     """Cycles from an addition to the next one: the L2 cache is asked, sums are added and are there, the next block is let add."""
-    return 3 * L2_LATENCY + 4 * of.queries * of.dim / role_backward.HOPPER.l2_bytes
+    return 3 * L2_LATENCY + 4 * queries * dim / l2_bytes
 
 
 def end(steps: list[float], columns: int, slots: int, outside: float, step: float, hop: float | None) -> float:

@@ -4,9 +4,11 @@ source (hopper/mainloop_fwd_sm90_tma_gmma_ws.hpp). Of both, an iteration of a wa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .peers import Loop, units_on
 from .rates import SUB_CORES
+from .role_calls import Tile
 from .role_code import DEPTH, ELEMENT, HOPPER, LANES, ROWS, Place, bind, product
 from .schedule import LATENCY
 from .simulation import FRONT_END, Arrive, Barrier, Copy, Join, Mark, Multiply, Result, Role, Simulation, Step, Wait, Work
@@ -36,6 +38,13 @@ class Kernel:
     def ideal(self) -> float:
         """Cycles of tensor cores for an iteration."""
         return self.consumers * sum(step.count * step.cycles for step in self.loop if isinstance(step, Multiply))
+
+    @cached_property
+    def tile(self) -> Tile:
+        return Tile(self.rows, self.keys, 2 * self.dim, *fit(self))
+
+    def run(self) -> Result:
+        return simulate(self, 32)
 
     @property
     def weigh(self) -> list[Step]:

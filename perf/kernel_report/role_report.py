@@ -1,102 +1,74 @@
-"""perf/kernel-report --simulate BUILD: the event simulation of warpgroups' roles, held to published and measured speeds; the waits of our
-roles, and the effects of changes to them."""
+"""perf/kernel-report --simulate BUILD: the event simulation of kernels whose warps have roles, held to published and measured speeds; the
+waits of our roles, and the effects of changes to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from . import backward_roles, images, loops, role_backward, role_calls, role_code, role_forward
+from . import backward_roles, blackwell, images, loops, role_backward, role_calls, role_code, role_forward, role_tensor, roles
 from .images import Tile
 from .peers import LOOPS
-from .rates import GPUS
 from .render import table
 from .role_calls import Call
 from .role_code import Place
-from .simulation import Join, Multiply, Result, Step, Work
+from .role_published import BACKWARD, BOARDS, FORWARD, H100, H200, Figure
+from .sass import Function
+from .simulation import Join, Multiply, Step, Work
 
 Tiles = dict[tuple[str, int, int, str], Tile]
+OfForward = role_forward.Kernel | role_tensor.Forward
+OfBackward = role_backward.Kernel | role_tensor.Backward
 PLAIN = "fa_forward_plain"
 NEAR = 0.1
-GOALS = {64: "450, 480", 128: "500, 540; then 600, 630"}  # TFLOP/s, causal and full
+B200 = "B200"
+GOALS = {"backward_wgmma hd64": "450, 480", "backward_wgmma hd128": "500, 540; then 600, 630",  # TFLOP/s, causal and full
+         "backward_tcgen05 hd128": "800, 900; then 1150, 1250 with two CTAs"}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Figure:
-    kernel: str
-    gpu: str
-    call: Call
-    teraflops: float  # published
+def plain(build: Path, tools: Path, name: str) -> Function:
+    return next(f for f in images.functions(build / "kernels" / f"{name}.fatbin", tools) if f.name == PLAIN)
 
 
-# [A] FlashAttention-3's paper: 16384 tokens, 2048 columns. [2754] FlashAttention's pull request, 32768 tokens; [1893] its issue. [C]
-# cudnn-frontend, as in peers.py: 2 sequences of 64 heads. [O] ours: bench/results/nvidia-h200, by tickets where those were measured.
-def of_lengths(kernel: str, gpu: str, dim: int, causal: bool, figures: dict[int, float], tokens: int = 16384) -> list[Figure]:
-    return [Figure(kernel, gpu, Call(max(1, tokens // rows) * 2048 // dim, rows, causal), speed) for rows, speed in figures.items()]
-
-
-H100, H200 = "H100 wgmma", "H200 wgmma"
-FORWARD = [
-    *of_lengths("FA3 hd128 128x176", H100, 128, False, {1024: 565, 4096: 638, 16384: 648}),
-    *of_lengths("FA3 hd128 128x128", H100, 128, True, {1024: 423, 4096: 579, 16384: 616}),
-    *of_lengths("FA3 hd128 128x128", H200, 128, True, {1024: 511, 4096: 690, 16384: 695}, 32768),  # [2754]
-    *of_lengths("FA3 hd64 192x128", H100, 64, False, {1024: 392, 4096: 476, 16384: 497}),
-    *of_lengths("FA3 hd64 192x128", H100, 64, True, {1024: 265, 4096: 420, 16384: 473}),
-    *of_lengths("FA3 hd256 128x80", H100, 256, False, {1024: 639, 4096: 736, 16384: 756}),
-    *of_lengths("FA3 hd256 128x80", H100, 256, True, {1024: 427, 4096: 612, 16384: 642}),
-    Figure("wgmma hd64", H200, Call(128, 8192), 485),  # [O], to the end
-    Figure("wgmma hd64", H200, Call(128, 8192, True), 461),
-    Figure("wgmma hd128", H200, Call(128, 8192), 741),
-    Figure("wgmma hd128", H200, Call(128, 2048), 659),
-    Figure("wgmma hd128", H200, Call(128, 2048, True), 516),
-    Figure("wgmma hd128", H200, Call(64, 4096, True), 624),
-    Figure("wgmma hd128", H200, Call(16, 16384), 757),
-    Figure("wgmma hd128", H200, Call(16, 16384, True), 690),
-    Figure("wgmma hd256", H200, Call(128, 8192), 826),
-    Figure("wgmma hd256", H200, Call(128, 8192, True), 787),
-]
-BACKWARD = [
-    *of_lengths("FA3 hd128 80x128", H100, 128, False, {1024: 424, 4096: 542, 16384: 561}),
-    *of_lengths("FA3 hd64 128x128", H100, 64, False, {1024: 363, 4096: 453, 16384: 474}),
-    Figure("FA3 hd128 64x128", H100, Call(32, 8192, True), 575),  # [1893], as the next
-    Figure("FA3 hd128 64x128", H100, Call(32, 8192, True, True), 474),
-    Figure("FA3 hd128 80x128", H200, Call(128, 8192), 656),  # [C], FlashAttention-4 to the next comment: the same tiles and order
-    Figure("FA3 hd128 64x128", H200, Call(128, 8192, True), 629),
-    Figure("FA3 hd128 80x128", H200, Call(128, 8192, False, True), 608),
-    Figure("FA3 hd128 64x128", H200, Call(128, 8192, True, True), 555),
-    Figure("backward_wgmma hd64", H200, Call(128, 8192, group=8), 469),  # [O]
-    Figure("backward_wgmma hd128", H200, Call(128, 8192, group=8), 509),
-    Figure("backward_wgmma hd128", H200, Call(128, 8192, True, group=8), 442),
-]
-
-
-def plain(build: Path, tools: Path, dim: int) -> list[Step | Place]:
-    path = build / "kernels" / f"sm_90a.wgmma.bf16.{dim}.fatbin"
-    (function,) = [f for f in images.functions(path, tools) if f.name == PLAIN]
-    loop = loops.steady_loop(function)
-    if loop is None:
-        raise SystemExit(f"{path}: got no loop with products, expected one")
-    return role_code.translate(loop.steady)
-
-
-def forward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, role_forward.Kernel]:
-    found = [role_forward.fa3(one, H100) for one in LOOPS if one.name.startswith("fa3")]
+def forward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, OfForward]:
+    found: list[OfForward] = [role_forward.fa3(one, H100) for one in LOOPS if one.name.startswith("fa3")]
+    found += [role_tensor.fa4(one) for one in blackwell.kept().values()]
     for dim in (64, 128, 256):
         tile = tiles["wgmma", 90, dim, PLAIN]
-        found.append(role_forward.Kernel(f"wgmma hd{dim}", dim, tile.keys, plain(build, tools, dim), tile.rows // 64, tile.stages, keys_first=False))
+        loop = loops.steady_loop(plain(build, tools, f"sm_90a.wgmma.bf16.{dim}"))
+        assert loop
+        found.append(role_forward.Kernel(f"wgmma hd{dim}", dim, tile.keys, role_code.translate(loop.steady), tile.rows // 64, tile.stages,
+                                         keys_first=False))  # fmt: skip
+    for dim in (64, 128):
+        tile = tiles["tcgen05", 100, dim, PLAIN]
+        its = roles.roles(plain(build, tools, f"sm_100a.tcgen05.bf16.{dim}"), dim, dim, tile.keys, False)
+        found.append(role_tensor.ours(f"tcgen05 hd{dim}", dim, tile.keys, tile.stages, its))
     return {of.name: of for of in found}
 
 
-def backward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, role_backward.Kernel]:
-    loops_of = {
-        step.image.dim: (step.tile.rows, role_code.translate(step.roles[0].iteration))
-        for step in backward_roles.steps(build, tools, tiles)
-        if step.image.family == backward_roles.WGMMA and step.loop == backward_roles.LOOPS[0]
-    }
-    found = [role_backward.ours(dim, *loops_of[dim]) for dim in (64, 128)]
-    found += [role_backward.fa3(f"FA3 hd{dim} {queries}x128", dim, queries, loops_of[dim][1]) for dim, queries in ((64, 128), (128, 80), (128, 64))]
+def backward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, OfBackward]:
+    steps = [step for step in backward_roles.steps(build, tools, tiles) if step.loop == backward_roles.LOOPS[0] and step.image.dim != 96]
+    found: list[OfBackward] = []
+    for step in steps:
+        name, dim = f"{step.image.family} hd{step.image.dim}", step.image.dim
+        if step.image.family == backward_roles.WGMMA:
+            loop = role_code.translate(step.roles[0].iteration)
+            found.append(role_backward.ours(dim, step.tile.rows, loop))
+            found += [role_backward.fa3(f"FA3 hd{dim} {n}x128", dim, n, loop) for n in ((128,) if dim == 64 else (80, 64))]
+        else:
+            ours = role_tensor.our_gradients(name, dim, step.roles)
+            theirs = replace(ours, name=f"FA4 hd{dim}", order=role_tensor.FA4, loops_over_group=False)
+            found += [ours, theirs, replace(theirs, name=f"{theirs.name}, two CTAs", order=role_tensor.FA4_PAIR, ctas=2, late=False)]
     return {of.name: of for of in found}
+
+
+def forward_speed(of: OfForward, gpu: str, call: Call) -> float:
+    return role_calls.forward(of.tile, BOARDS[gpu], call)
+
+
+def backward_speed(of: OfBackward, gpu: str, call: Call) -> float:
+    return role_calls.backward(of.blocks[call.fixed_order], BOARDS[gpu], call)
 
 
 def near(errors: Iterable[float]) -> str:
@@ -105,26 +77,26 @@ def near(errors: Iterable[float]) -> str:
 
 
 def held(figures: list[Figure], simulated: dict[Figure, float]) -> str:
-    """A kernel, board and mask a row, with all lengths."""
-    its: dict[tuple[str, ...], list[Figure]] = {}
+    """A kernel and board a row, with all calls."""
+    its: dict[tuple[str, str], list[Figure]] = {}
     for one in figures:
-        mask = ("causal" if one.call.causal else "full") + ", in a fixed order" * one.call.fixed_order
-        its.setdefault((one.kernel, one.gpu.split()[0], mask), []).append(one)
-    rows = [[*key, ", ".join(one.call.text for one in of), ", ".join(f"{one.teraflops:.0f}" for one in of),
-             ", ".join(f"{simulated[one]:.0f}" for one in of), ", ".join(f"{100 * error(one, simulated):+.0f}" for one in of) + " %"]
+        its.setdefault((one.kernel, one.gpu.split()[0]), []).append(one)
+    rows = [[*key, "; ".join(one.call.text for one in of), ", ".join(f"{one.teraflops:.0f}" for one in of),
+             ", ".join(f"{simulated[one]:.0f}" for one in of), ", ".join(f"{100 * error(one, simulated):+.0f}" for one in of)]
             for key, of in its.items()]  # fmt: skip
-    head = ["kernel", "GPU", "mask", "heads x rows", "published TFLOP/s", "simulated", "error"]
-    return table(head, rows) + f"\n{near(error(one, simulated) for one in figures)} are within 10 %.\n"
+    found = near(error(one, simulated) for one in figures)
+    return table(["kernel", "GPU", "heads x rows", "published TFLOP/s", "simulated", "error, %"], rows) + f"\n{found} are within 10 %.\n"
 
 
 def error(one: Figure, simulated: dict[Figure, float]) -> float:
     return simulated[one] / one.teraflops - 1
 
 
-def waits(of: str, result: Result) -> Iterator[list[str]]:
+def waits(of: OfForward | OfBackward) -> Iterator[list[str]]:
+    result = of.run()
     for role in result.waited:
         what, cycles = result.largest_wait(role)
-        yield [of, role, what, f"{100 * cycles / result.cycles:.0f} %", f"{100 * result.tensor / result.cycles:.0f} %"]
+        yield [of.name, role, what, f"{100 * cycles / result.cycles:.0f} %", f"{100 * result.tensor / result.cycles:.0f} %"]
 
 
 def bare(step: list[Step]) -> list[Step]:
@@ -133,41 +105,48 @@ def bare(step: list[Step]) -> list[Step]:
             if not (isinstance(before, Multiply) and not before.ends and isinstance(one, Work) and "MUFU" not in one.units)]  # fmt: skip
 
 
-def forward_changes(of: role_forward.Kernel) -> dict[str, role_forward.Kernel]:
-    return {
-        "as it is": of,
-        "a tile's first keys ahead of its queries": replace(of, keys_first=True),
-        "one more stage": replace(of, stages=of.stages + 1),
-        "no turns": replace(of, pingpong=False, loop=[one for one in of.loop if not (isinstance(one, Place) and one.kind.startswith("BAR"))]),
-        "three warpgroups": replace(of, consumers=3),
-    }
+def forward_changes(of: OfForward) -> dict[str, OfForward]:
+    its: dict[str, OfForward] = {"as it is": of, "one more stage": replace(of, stages=of.stages + 1)}
+    if isinstance(of, role_tensor.Forward):
+        return {**its, "values from three quarters of the weights on": replace(of, early=0.75), "products of two CTAs": replace(of, ctas=2)}
+    loose = [one for one in of.loop if not (isinstance(one, Place) and one.kind.startswith("BAR"))]
+    return {**its, "a tile's first keys ahead of its queries": replace(of, keys_first=True), "no turns": replace(of, pingpong=False, loop=loose),
+            "three warpgroups": replace(of, consumers=3)}  # fmt: skip
 
 
-def backward_changes(of: role_backward.Kernel, others: dict[str, role_backward.Kernel]) -> dict[str, role_backward.Kernel]:
-    theirs = {f"{one.queries} queries in FlashAttention-3's order": one for one in others.values() if one.dim == of.dim and one is not of}
+def backward_changes(of: OfBackward, others: Iterable[OfBackward]) -> dict[str, OfBackward]:
+    if isinstance(of, role_tensor.Backward):
+        pair = replace(of, ctas=2, late=False)
+        return {"as it is": of, "FlashAttention-4's order": replace(of, order=role_tensor.FA4), "products of two CTAs": pair,
+                "both": replace(pair, order=role_tensor.FA4_PAIR)}  # fmt: skip
+    theirs: dict[str, OfBackward] = {
+        f"{one.queries} queries, FlashAttention-3's order": replace(one, loops_over_group=True)
+        for one in others if isinstance(one, role_backward.Kernel) and one.dim == of.dim and one is not of
+    }  # fmt: skip
     return {"as it is": of, "one more stage": replace(of, stages=of.stages + 1), "products back to back": replace(of, step=bare(of.step)), **theirs}
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:
     tiles = images.tiles(compiler)
     forward, backward = forward_kernels(build, tools, tiles), backward_kernels(build, tools, tiles)
-    simulated = {one: role_calls.forward(forward[one.kernel], GPUS[one.gpu], one.call) for one in FORWARD}
-    simulated |= {one: role_calls.backward(backward[one.kernel], GPUS[one.gpu], one.call) for one in BACKWARD}
-    ours = [of for of in forward.values() if of.name.startswith("wgmma")], [of for of in backward.values() if of.loops_over_group]
-    its_waits = [row for of in ours[0] for row in waits(of.name, role_forward.simulate(of, 32))]
-    its_waits += [row for of in ours[1] for row in waits(of.name, role_backward.simulate(of, 64))]
-    gpu, call = GPUS[H200], Call(128, 8192, group=8)
-    changes = [[of.name, what, *(f"{role_calls.forward(one, gpu, replace(call, causal=causal)):.0f}" for causal in (True, False))]
-               for of in ours[0] for what, one in forward_changes(of).items()]  # fmt: skip
-    changes += [[of.name, what, *(f"{role_calls.backward(one, gpu, replace(call, causal=causal)):.0f}" for causal in (True, False))]
-                for of in ours[1] for what, one in backward_changes(of, backward).items()]  # fmt: skip
-    orders = [[of.name, *(f"{role_calls.backward(of, gpu, replace(call, causal=causal, fixed_order=fixed)):.0f}"
-                         for fixed in (False, True) for causal in (True, False)), GOALS[of.dim]] for of in ours[1]]  # fmt: skip
+    simulated = {one: forward_speed(forward[one.kernel], one.gpu, one.call) for one in FORWARD}
+    simulated |= {one: backward_speed(backward[one.kernel], one.gpu, one.call) for one in BACKWARD}
+    ours = [of for of in forward.values() if of.name[:2] != "FA"]
+    gradients = [of for of in backward.values() if of.loops_over_group]
+    calls = [Call(128, 8192, causal, group=8) for causal in (True, False)]
+
+    def board(name: str) -> str:
+        return B200 if "tcgen05" in name else H200
+
+    changes = [[of.name, what, *(f"{forward_speed(one, board(of.name), call):.0f}" for call in calls)]
+               for of in ours for what, one in forward_changes(of).items()]  # fmt: skip
+    changes += [[of.name, what, *(f"{backward_speed(one, board(of.name), replace(call, fixed_order=fixed)):.0f}" for fixed in (False, True) for call in calls)]
+                for of in gradients for what, one in backward_changes(of, backward.values()).items()]  # fmt: skip
+    changes = [[*row, *[""] * (6 - len(row)), GOALS.get(row[0], "") if row[1] == "as it is" else ""] for row in changes]
     return "\n".join([
-        "## Roles of warpgroups, simulated",
+        "## Roles, simulated\n",
         held(FORWARD, simulated),
         held(BACKWARD, simulated),
-        table(["kernel (simulated)", "role", "largest wait", "of its time", "tensor cores busy"], its_waits),
-        table(["H200, 2 x 64/8 x 8192 (simulated TFLOP/s)", "change", "causal", "full"], changes),
-        table(["gradients (simulated TFLOP/s)", "any order, causal", "full", "in a fixed order, causal", "full", "goal in any order"], orders),
+        table(["kernel (simulated)", "role", "largest wait", "of its time", "tensor cores busy"], [row for of in (*ours, *gradients) for row in waits(of)]),
+        table(["H200 or B200, 2 x 64/8 x 8192 (simulated TFLOP/s)", "change", "causal", "full", "in a fixed order, causal", "full", "goal"], changes),
     ])  # fmt: skip

@@ -15,6 +15,7 @@ from .schedule import LATENCY
 
 TMA_LATENCY = 369  # [H]
 FRONT_END = 0.76 + 0.13 + 0.11  # cycles an instruction: dispatcher, instruction cache, branches [P]
+TENSOR_CORES = -1  # in place of a role's number, in the queue of events
 GRAIN = 32  # cycles of work, at most, that a role has done before another one's turn comes
 
 
@@ -25,18 +26,21 @@ class Work:
     alone: float
     units: dict[str, float] = field(default_factory=dict)
 
+    def part(self, of: float) -> Work:
+        return Work(of * self.alone, {unit: of * cycles for unit, cycles in self.units.items()})
+
 
 @dataclass(frozen=True)
 class Multiply:
     """Products, one after another, each of some cycles of the tensor cores and of shared memory. held: the role goes on once the last one has
-    begun, else once it has issued them. signals: a barrier at which their end arrives."""
+    begun, and may join them; else they are queued, and the role goes on. signals: barriers at which their end arrives."""
 
     count: int
     cycles: float
     shared: float = 0
     held: bool = True
     issue: float = 0  # cycles from one to the next
-    signals: str = ""
+    signals: tuple[str, ...] = ()
     ends: bool = True  # a group, which Join counts; else it goes on
 
 
@@ -61,10 +65,12 @@ class Arrive:
 
 @dataclass(frozen=True)
 class Copy:
-    """Bytes from the L2 cache, or additions to it, which arrive at a barrier. waits: the role waits for their end."""
+    """Bytes from the L2 cache, or additions to it, which arrive at a barrier. shared: cycles for which additions are read from shared
+    memory; waits: the role waits for their end."""
 
     bytes: float
     barrier: str = ""
+    shared: float = 0
     latency: float = TMA_LATENCY
     waits: bool = False
 
@@ -131,12 +137,16 @@ class Simulation:
         self.states = [State(role) for role in roles]
         self.marks: dict[str, list[float]] = {}
         self.tensor = 0.0
+        self.queued: list[tuple[Multiply, bool]] = []  # products that have not begun, and whether a step's last
         self.queue: list[tuple[float, int]] = [(0.0, n) for n in range(len(roles))]
 
     def run(self) -> Result:
         end = 0.0
         while self.queue:
             now, n = heapq.heappop(self.queue)
+            if n == TENSOR_CORES:
+                self.begin_queued(now)
+                continue
             state = self.states[n]
             if state.at == len(state.role.steps):
                 end = max(end, now)
@@ -181,7 +191,7 @@ class Simulation:
             state.wait("products", max(until - now, 0))
             return max(now, until)
         elif isinstance(step, Copy):
-            end = self.take("L2", now, step.bytes / self.l2_bytes) + step.latency
+            end = max(self.take("L2", now, step.bytes / self.l2_bytes), self.take("shared", now, step.shared)) + step.latency
             if step.barrier:
                 self.arrive(step.barrier, end)
             if step.waits:
@@ -215,19 +225,33 @@ class Simulation:
         return end
 
     def multiply(self, state: State, step: Multiply, now: float) -> float:
-        begin = max(now, self.free.get("tensor", 0))
-        end = max(self.take("tensor", begin, step.cycles), self.take("shared", begin, step.shared))
-        self.free["tensor"] = end
-        self.tensor += step.cycles
         state.done += 1
-        if state.done == step.count:
-            end += LATENCY["tensor"]
-            if step.ends:
-                state.groups.append(end)
+        last = state.done == step.count
+        if last:
             state.at, state.done = state.at + 1, 0
-            if step.signals:
-                self.arrive(step.signals, end)
-        if step.held:
-            state.wait("tensor cores", begin - now)
-            return begin + step.issue
-        return now + step.issue
+        if not step.held:
+            self.queued.append((step, last))
+            if len(self.queued) == 1:
+                heapq.heappush(self.queue, (max(now, self.free.get("tensor", 0)), TENSOR_CORES))
+            return now + step.issue
+        begin = max(now, self.free.get("tensor", 0))
+        end = self.begin(step, begin, last)
+        if last and step.ends:
+            state.groups.append(end)
+        state.wait("tensor cores", begin - now)
+        return begin + step.issue
+
+    def begin(self, step: Multiply, now: float, last: bool) -> float:
+        """Begins a product. When its sums are there."""
+        self.free["tensor"] = max(now + step.cycles, self.take("shared", now, step.shared))
+        self.tensor += step.cycles
+        end = self.free["tensor"] + LATENCY["tensor"]
+        for barrier in step.signals if last else ():
+            self.arrive(barrier, end)
+        return end
+
+    def begin_queued(self, now: float) -> None:
+        step, last = self.queued.pop(0)
+        self.begin(step, now, last)
+        if self.queued:
+            heapq.heappush(self.queue, (self.free["tensor"], TENSOR_CORES))
