@@ -142,7 +142,7 @@
  * QUANTISED KEYS AND VALUES
  *
  * k and v of fa_forward may be stored in fewer bits, in types that need not be the same (dtype_kv, dtype_v) [F245]. All of this
- * header holds for the numbers that their codes mean [F246], within the bounds of docs/precision.md:
+ * header holds for the numbers that the quantised values, called codes here, mean [F246], within the bounds of docs/precision.md:
  *
  *   (code - zero) * scale     FA_I8, FA_I4, FA_U4, FA_E4M3, FA_E5M2: of k_scale and k_zero, v_scale and v_zero
  *   code * scale              FA_Q8_0, FA_Q4_0: of a scale in each block of 32 elements, whose code of FA_Q4_0 is
