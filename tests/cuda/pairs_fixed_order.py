@@ -36,7 +36,7 @@ def mended(_row, kept):
 
 
 def case_of(row, number):
-    """Queries for as many steps as a fixed order needs to pay (src/cuda/backward_plan.cpp)."""
+    """Queries for as many steps as a fixed order needs to pay (src/cuda/dq_order.cpp)."""
     columns, _, of_values = row["columns"].partition("/")
     heads, _, heads_kv = row["heads"].partition("/")
     words = [f"sq={270 + number % 7}", f"sk={270 + number % 5}", f"hq={heads}", f"hkv={heads_kv}", f"d={columns}", f"q={row['type']}"]
