@@ -4,10 +4,12 @@ from importlib import import_module
 from pathlib import Path
 
 from bindings import BINDINGS
+from cpu import CPU, EXTREMES, REPAIR
 from cuda import CUDA
-from host import API, CPU, EXTREMES, REPAIR, TOOL
 from integrations import INTEGRATIONS
+from interface import API
 from rotated import ROTATED
+from tool import TOOL
 from trees import TREES
 
 # Operations may have theirs in of_NAME.py.
