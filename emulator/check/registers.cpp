@@ -19,14 +19,33 @@ bool keeps(const Program &program, uint32_t pc, const RegisterUse &use) {
 
 }  // namespace
 
+void Registers::begin() {
+  FrameRegisters kept = std::move(kept_);
+  for (auto &[frame, registers] : frames_)
+    if (registers.written.size() >= kept.written.size()) kept = std::move(registers);
+  kept.written.clear();
+  kept.settled.clear();
+  kept.origins.clear();
+  kept.parts.clear();
+  std::vector<Pending> pending = std::move(pending_);
+  if (pending_count_ > 0) std::fill(pending.begin(), pending.end(), Pending{});
+  const uint32_t block = block_ + 1;
+  *this = {};
+  kept_ = std::move(kept);
+  pending_ = std::move(pending);
+  block_ = block;
+}
+
 Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc) {
   const Program &program = *warp.cta->launch->program;
   const ProgramFunction &share = program.functions[warp.frame->function];
   // Frames of calls are used again: a call begins at the function's first instruction.
   bool entered = warp.frame->caller != nullptr && pc == share.first;
   if (warp.frame == last_frame_ && !entered) return *last_;
-  FrameRegisters &frame = frames_[warp.frame];
+  auto [at, is_new] = frames_.try_emplace(warp.frame);
+  FrameRegisters &frame = at->second;
   if (entered) frame = {};
+  if (is_new && !warp.frame->caller) frame = std::move(kept_);
   if (frame.written.empty()) frame.written.resize(program.function_at(pc).registers.size());
   last_frame_ = warp.frame;
   last_ = &frame;
@@ -88,7 +107,7 @@ void Registers::settle(uint32_t index, uint32_t mask) {
 }
 
 Registers::Pending &Registers::pending(uint32_t reg) {
-  if (reg >= pending_.size()) pending_.resize(reg + 1);
+  if (reg >= pending_.size()) pending_.resize(std::max<size_t>(reg + 1, last_->written.size()));
   Pending &one = pending_[reg];
   if (one.users == 0) one = {}, pending_count_++;
   return one;
@@ -106,22 +125,27 @@ uint32_t Registers::lanes_with_some(const Program &program, uint32_t pc, const s
   return result;
 }
 
+Registers::Touch &Registers::touch_of(uint32_t reg) {
+  std::vector<Touch> &touched = last_->touched;
+  if (reg >= touched.size()) touched.resize(std::max<size_t>(reg + 1, last_->written.size()));
+  Touch &one = touched[reg];
+  if (one.block != block_) one = {block_};
+  return one;
+}
+
 /// Copies are transparent: nvcc writes them between the fence and the wgmma, and ptxas does away with them.
 void Registers::touch(const Program &program, uint32_t pc, const InstructionProperties &properties) {
-  std::vector<Touch> &touched = last_->touched;
   std::span<const RegisterUse> uses = uses_of(program, pc);
-  for (const RegisterUse &use : uses)
-    if (use.reg >= touched.size()) touched.resize(use.reg + 1);
   if (properties.kind == InstructionKind::move) {
     Touch source;
     for (const RegisterUse &use : uses)
-      if (!use.write && touched[use.reg].written > source.written) source = touched[use.reg];
+      if (!use.write && touch_of(use.reg).written > source.written) source = touch_of(use.reg);
     for (const RegisterUse &use : uses)
-      if (use.write) touched[use.reg] = {source.written, 0, source.pc, touched[use.reg].multiplied, pc};
+      if (use.write) touch_of(use.reg) = {block_, source.written, 0, source.pc, touch_of(use.reg).multiplied, pc};
     return;
   }
   for (const RegisterUse &use : uses) {
-    Touch &one = touched[use.reg];
+    Touch &one = touch_of(use.reg);
     (use.write ? one.written : one.read) = fences_ + 1;
     one.pc = pc;
   }
@@ -134,7 +158,6 @@ void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
     return;
   }
   const Program &program = *warp.cta->launch->program;
-  const std::vector<Touch> &touched = last_->touched;
   std::span<const RegisterUse> uses = uses_of(program, pc);
   auto is_accumulator = [&](uint32_t reg) {
     for (const RegisterUse &use : uses)
@@ -142,8 +165,8 @@ void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
     return false;
   };
   for (const RegisterUse &use : uses) {
-    if (use.reg >= touched.size() || !keeps(program, pc, use)) continue;
-    const Touch &one = touched[use.reg];
+    if (!keeps(program, pc, use)) continue;
+    const Touch &one = touch_of(use.reg);
     // A copy may come behind the fence, but not without one since the last wgmma of its register.
     bool copied = one.copied_pc != no_pc && one.multiplied > fences_;
     bool written = one.written > fences_, read = one.read > fences_;
@@ -171,12 +194,11 @@ void Registers::loaded() {
 }
 
 void Registers::issue(const Program &program, uint32_t pc) {
-  std::vector<Touch> &touched = last_->touched;
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (!keeps(program, pc, use)) continue;
-    if (use.reg >= touched.size()) touched.resize(use.reg + 1);
-    touched[use.reg].multiplied = fences_ + 1;
-    touched[use.reg].copied_pc = no_pc;
+    Touch &one = touch_of(use.reg);
+    one.multiplied = fences_ + 1;
+    one.copied_pc = no_pc;
     Pending &operand = pending(use.reg);
     operand.pc = pc;
     operand.result |= use.write;

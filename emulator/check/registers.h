@@ -23,7 +23,8 @@ inline std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc)
 /// The checks of one warp's registers.
 class Registers {
  public:
-  void begin() { *this = {}; }
+  /// For another block's warp; keeps memory, as the kernel's registers may be thousands.
+  void begin();
   /// Whether these lanes have been through the instruction before, so that there is nothing to be seen.
   bool is_settled(const Warp &warp, uint32_t pc, uint32_t mask) const {
     if (pending_count_ > 0 || fences_ > 0 || warp.frame != last_frame_ || warp.frame->caller) return false;
@@ -53,6 +54,7 @@ class Registers {
  private:
   /// The last write and read of a register, by the number of wgmma.fences before, plus 1; 0: none.
   struct Touch {
+    uint32_t block = 0;  // of another one: none of the below
     uint32_t written = 0, read = 0;
     uint32_t pc = 0;             // of the later one
     uint32_t multiplied = 0;     // by a wgmma, the last time
@@ -93,6 +95,7 @@ class Registers {
   };
 
   FrameRegisters &registers_of(const Warp &warp, uint32_t pc);
+  Touch &touch_of(uint32_t reg);
   Pending &pending(uint32_t reg);
   void settle(uint32_t index, uint32_t mask);
   void issue(const Program &program, uint32_t pc);
@@ -115,6 +118,8 @@ class Registers {
   std::vector<uint32_t> &group_of(uint32_t reg);
   void use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg);
 
+  uint32_t block_ = 0;   // counts the calls of begin
+  FrameRegisters kept_;  // memory of the block before, for the kernel's frame
   std::unordered_map<const Frame *, FrameRegisters> frames_;
   const Frame *last_frame_ = nullptr;
   FrameRegisters *last_ = nullptr;

@@ -121,6 +121,50 @@ done:
 }
 )";
 
+/// Blocks of one warpgroup: even ones multiply four times and change the sums in between, odd ones multiply once. Fault
+/// 1: odd ones have no wgmma.fence.
+const std::string unlike = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry blocks(.param .u64 words, .param .u32 fault) {
+  .reg .pred %p<5>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .f32 %f<5>;
+  .shared .align 128 .b8 tile[4096];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, tile;
+  mov.u32 %r4, 0;
+  mad.lo.u32 %r5, %r2, 16, %r3;
+  st.shared.v4.u32 [%r5], {%r4, %r4, %r4, %r4};
+  st.shared.v4.u32 [%r5+2048], {%r4, %r4, %r4, %r4};
+  fence.proxy.async;
+  bar.sync 0;
+  mov.u32 %r6, %ctaid.x;
+  and.b32 %r6, %r6, 1;
+  setp.ne.u32 %p1, %r6, 0;
+  setp.eq.and.u32 %p2, %r1, 1, %p1;
+  shr.u32 %r7, %r3, 4;
+  cvt.u64.u32 %rd1, %r7;
+  or.b64 %rd2, %rd1, 0x1000080000;
+  add.s64 %rd3, %rd2, 128;
+  mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000; mov.f32 %f4, 0f00000000;
+multiply:
+  @%p2 bra fenced;
+  wgmma.fence.sync.aligned;
+fenced:
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd2, %rd3, 1, 1, 1, 0, 0;
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;
+  @%p1 bra done;
+  add.f32 %f1, %f1, %f2; add.f32 %f2, %f2, %f3; add.f32 %f3, %f3, %f4; add.f32 %f4, %f4, %f1;
+  add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p3, %r4, 4;
+  @%p3 bra multiply;
+done:
+  ret;
+}
+)";
+
 constexpr int steps = 6, rows = 64, columns = 8, depth = 16, stage_halves = 2304 / 2;
 
 /// A value that f16 holds, as its bits: 0 to 7.
@@ -188,6 +232,13 @@ TEST(Release, AWarpThatDoesNotTakePart) {
 }
 TEST(Release, AMatrixOfItsOwn) {
   expect_report(ring(5), "the matrix descriptor of B differs between the warps");
+}
+
+TEST(Blocks, KnowNothingOfTheRegistersOfEarlierOnes) {
+  EXPECT_EQ(emulated::report_of(unlike, "blocks", {16}, {128}, 0), "");
+}
+TEST(Blocks, WithoutAFence) {
+  expect_report(emulated::report_of(unlike, "blocks", {16}, {128}, 1), "without a wgmma.fence before it");
 }
 
 }  // namespace
