@@ -58,9 +58,13 @@ def backward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, OfBack
             found += [role_backward.fa3(f"FA3 hd{dim} {n}x128", dim, n, loop) for n in ((128,) if dim == 64 else (80, 64))]
         else:
             ours = role_tensor.our_gradients(name, dim, step.roles)
-            theirs = replace(ours, name=f"FA4 hd{dim}", order=role_tensor.FA4, loops_over_group=False)
-            found += [ours, theirs, replace(theirs, name=f"{theirs.name}, two CTAs", order=role_tensor.FA4_PAIR, ctas=2, late=False)]
+            theirs = replace(ours, name=f"FA4 hd{dim}", fixed=role_tensor.DP_FIRST, loops_over_group=False)
+            found += [ours, theirs, replace(pair_of_fa4(theirs), name=f"{theirs.name}, two CTAs")]
     return {of.name: of for of in found}
+
+
+def pair_of_fa4(of: role_tensor.Backward) -> role_tensor.Backward:
+    return replace(of, order=role_tensor.FA4_PAIR, fixed=role_tensor.FA4_PAIR, ctas=2, late=False)
 
 
 def forward_speed(of: OfForward, gpu: str, call: Call) -> float:
@@ -116,9 +120,9 @@ def forward_changes(of: OfForward) -> dict[str, OfForward]:
 
 def backward_changes(of: OfBackward, others: Iterable[OfBackward]) -> dict[str, OfBackward]:
     if isinstance(of, role_tensor.Backward):
-        pair = replace(of, ctas=2, late=False)
-        return {"as it is": of, "FlashAttention-4's order": replace(of, order=role_tensor.FA4), "products of two CTAs": pair,
-                "both": replace(pair, order=role_tensor.FA4_PAIR)}  # fmt: skip
+        return {"as it is": of, "dV always ahead of dP": replace(of, order=role_tensor.DV_FIRST),
+                "dP always ahead of dV": replace(of, fixed=role_tensor.DP_FIRST),
+                "products of two CTAs": replace(of, ctas=2, late=False), "and FlashAttention-4's order": pair_of_fa4(of)}  # fmt: skip
     theirs: dict[str, OfBackward] = {
         f"{one.queries} queries, FlashAttention-3's order": replace(one, loops_over_group=True)
         for one in others if isinstance(one, role_backward.Kernel) and one.dim == of.dim and one is not of

@@ -166,8 +166,9 @@ def ours(name: str, dim: int, keys: int, stages: int, found: list[roles.Role]) -
     return Forward(name, dim, dim, keys, stages, [to_scores, scale, weights], correction.part(0.5), len(products) / count, results=results(dim))
 
 
-OURS = ("dV", "dP", "S'", "dK", "dQ")  # products of a step; ': the next step's
-FA4, FA4_PAIR = ("S'", "dK", "dQ", "dP'", "dV'"), ("S'", "dK", "dP'", "dQ", "dV'")
+# Products of a step; ': the next step's. A CTA of FlashAttention-4 has dP first.
+DP_FIRST, DV_FIRST = ("dP", "dV", "S'", "dK", "dQ"), ("dV", "dP", "S'", "dK", "dQ")
+FA4_PAIR = ("S'", "dK", "dP'", "dQ", "dV'")
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,8 @@ class Backward:
     dim: int
     scores: list[Work]  # of a warp: until it needs S, to P, until it needs dP, to dS
     dq: list[Work]  # of a warp: until it needs dQ, to registers, to shared memory
-    order: tuple[str, ...] = OURS
+    order: tuple[str, ...] = DP_FIRST
+    fixed: tuple[str, ...] = DV_FIRST  # the same where dQ is added in a fixed order
     late: bool = True
     ctas: int = 1
     loops_over_group: bool = False
@@ -199,12 +201,12 @@ class Backward:
         return simulate_backward(self, 64)
 
 
-def products_of(of: Backward, steps: int) -> list[Step]:
+def products_of(of: Backward, steps: int, order: tuple[str, ...]) -> list[Step]:
     read: list[Step] = [Wait("dQ read")]
     waits: dict[str, list[Step]] = {"S": [Wait("Q there")], "dP": read if of.late else [], "dV": [Wait("P")], "dK": [Wait("dS")],
                                     "dQ": ([] if of.late else read) + ([Wait("dS of both")] if of.ctas > 1 else [])}  # fmt: skip
     signals = {"S": ["S"], "dP": ["dP"], "dV": [], "dK": ["Q free"], "dQ": ["dQ"]}
-    names = [what.rstrip("'") for what in of.order]
+    names = [what.rstrip("'") for what in order]
     first, last = sorted(("dP", "dV"), key=names.index)
     waits[first] = [Wait("dO there"), *waits[first]]
     signals[last].append("dO free")
@@ -214,8 +216,8 @@ def products_of(of: Backward, steps: int) -> list[Step]:
         columns, depth = (KEYS, of.dim) if what in ("S", "dP") else (of.dim, KEYS)
         return [*waits[what], product(columns, depth, rows_in_shared[what], *signals[what], *also, ctas=of.ctas)]
 
-    ahead = [what.rstrip("'") for what in of.order if what.endswith("'")]
-    left = [what for what in of.order if not what.endswith("'")]
+    ahead = [what.rstrip("'") for what in order if what.endswith("'")]
+    left = [what for what in order if not what.endswith("'")]
     begin = [step for what in ahead for step in steps_of(what)]
     each = [step for what in names for step in steps_of(what)]
     end = [step for what in left[:-1] for step in steps_of(what)] + steps_of(left[-1], "sums")
@@ -249,7 +251,7 @@ def simulate_backward(of: Backward, steps: int, fixed_order: bool = False) -> Re
     weighs = [early, Wait("S"), to_p, Arrive("P"), late, Wait("dP"), to_ds, Arrive("dS")]
     its = [
         Role("loads", loads),
-        Role("products", products_of(of, steps)),
+        Role("products", products_of(of, steps, of.fixed if fixed_order else of.order)),
         *(Role(f"scores {n}", weighs * steps + [Wait("sums"), results(of.dim)]) for n in range(2)),
         Role("dq", adds * steps),
         *([Role("relay", relay * steps)] if relay else []),

@@ -188,19 +188,24 @@ class TensorMemory(unittest.TestCase):
         self.assertEqual([role_tensor.product(128, 16, rows, ctas=ctas).shared for rows, ctas in ((128, 1), (128, 2), (0, 1))], [64, 48, 32])
 
     def test_dout_is_free_behind_its_last_product(self) -> None:
-        for order, wait in ((role_tensor.OURS, "dQ read"), (role_tensor.FA4, "P")):
-            steps = role_tensor.products_of(dataclasses.replace(self.gradients, order=order), 3)
+        for order, wait in ((role_tensor.DV_FIRST, "dQ read"), (role_tensor.DP_FIRST, "P")):
+            steps = role_tensor.products_of(self.gradients, 3, order)
             before = {step for step, one in pairwise(steps) if isinstance(one, Multiply) and "dO free" in one.signals}
             self.assertEqual(before, {Wait(wait)}, order)
 
     def test_orders_of_gradients(self) -> None:
-        """Weights of the next step are ready for FlashAttention-4's order, which asks for dP first; a pair of CTAs reads half of B."""
+        """Scores get dP sooner where it comes ahead of dV; a pair of CTAs reads half of B."""
         pair = dataclasses.replace(self.gradients, order=role_tensor.FA4_PAIR, ctas=2, late=False)
-        steps = [of.blocks[False].step for of in (self.gradients, dataclasses.replace(self.gradients, order=role_tensor.FA4), pair)]
+        steps = [of.blocks[False].step for of in (dataclasses.replace(self.gradients, order=role_tensor.DV_FIRST), self.gradients, pair)]
         self.assertTrue(self.gradients.ideal < steps[2] < steps[1] < steps[0], steps)
 
+    def test_order_of_products_in_a_fixed_order_of_sums(self) -> None:
+        first, second = (dataclasses.replace(self.gradients, order=order) for order in (role_tensor.DP_FIRST, role_tensor.DV_FIRST))
+        self.assertEqual(*(role_tensor.simulate_backward(of, 5, True).cycles for of in (first, second)))
+        self.assertNotEqual(*(role_tensor.simulate_backward(of, 5).cycles for of in (first, second)))
+
     def test_every_product_once_a_step(self) -> None:
-        for order in (role_tensor.OURS, role_tensor.FA4, role_tensor.FA4_PAIR):
+        for order in (role_tensor.DP_FIRST, role_tensor.DV_FIRST, role_tensor.FA4_PAIR):
             of = dataclasses.replace(self.gradients, order=order, late=order != role_tensor.FA4_PAIR)
             self.assertEqual(role_tensor.simulate_backward(of, 5).tensor, 5 * of.ideal)
         with self.assertRaisesRegex(ValueError, "products waits without end"):  # the next dP, in the place of a dQ that has not been multiplied

@@ -21,8 +21,9 @@
 // computed during dK and dQ, and dQ leaves tensor memory during the next dV. Products of a thread happen one after
 // another, so S takes the place of a P that has been used, and dQ that of a dS, with no further wait.
 //
-// A careful step, or one under a softcap, has dP before dV: P of the former depends on dP, and the latter's P takes so
-// long that dQ has left tensor memory by then.
+// dP is before dV where blocks add in any order: dQ leaves tensor memory soon then, and dS is computed during dV and
+// the next S. In a fixed order dQ leaves late. A careful step, or one under a softcap, has dP before dV as well: P of
+// the former depends on dP, and the latter's P takes so long that dQ has left tensor memory by then.
 //
 // Tensor memory: S^T and P^T, dP^T and dS^T, dV, dK, of 128 lanes, which are keys; dQ, whose lanes are queries, has
 // the place of dP^T where there is no other left.
