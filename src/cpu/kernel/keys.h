@@ -101,6 +101,12 @@ inline void keep_finite(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i++) x[i] = x[i] - x[i] == 0 ? x[i] : 0;
 }
 
+/// The floats of the rows that stage_value_tiles copies.
+template <class S = Simd>
+constexpr int64_t value_rows_floats(int64_t dim) {
+  return tile_elements * S::parts * padded_elements(dim) / S::pack;
+}
+
 /// The parts of value j, rows of padded_elements(dim) bf16: where there is one, in place if possible.
 template <class S = Simd>
 inline const uint16_t *value_parts(const QueryTile &tile, int64_t j, int64_t dim, uint16_t *buffer) {
@@ -116,15 +122,16 @@ inline const uint16_t *value_parts(const QueryTile &tile, int64_t j, int64_t dim
   }
 }
 
-/// Values of keys j .. j + n - 1 as packed tiles, a row for each dim; the operands of keys beyond are 0.
+/// Values of keys j .. j + n - 1 as packed tiles, a row for each dim; the operands of keys beyond are 0. `rows` has
+/// room for those that must be copied.
 template <class S = Simd>
-inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  constexpr int64_t max_elements = S::parts * padded_elements(FA_MAX_HEAD_DIM);
-  static constexpr uint16_t none[max_elements] = {};
-  uint16_t copies[tile_elements][max_elements];
+inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer, float *rows) {
+  static constexpr uint16_t none[S::parts * padded_elements(FA_MAX_HEAD_DIM)] = {};
+  uint16_t *const copies = reinterpret_cast<uint16_t *>(rows);
   for (int64_t i = 0; i < n; i += tile_elements) {
     const uint16_t *row[tile_elements];
-    for (int r = 0; r < tile_elements; r++) row[r] = i + r < n ? value_parts<S>(tile, j + i + r, dim, copies[r]) : none;
+    for (int r = 0; r < tile_elements; r++)
+      row[r] = i + r < n ? value_parts<S>(tile, j + i + r, dim, copies + r * S::parts * padded_elements(dim)) : none;
     for (int part = 0; part < S::parts; part++, buffer += stored(dim) * tile_rows) {
       if (part > 0)
         for (const uint16_t *&each : row) each += padded_elements(dim);
@@ -133,12 +140,13 @@ inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64
   }
 }
 
-/// Values of keys j .. j + n - 1: operands(n) rows of dim operands, or packed tiles.
+/// Values of keys j .. j + n - 1: operands(n) rows of dim operands, or packed tiles, by way of `rows`.
 template <class S = Simd>
-inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer,
+                         [[maybe_unused]] float *rows) {
   const KeyStream &s = tile.keys;
   if constexpr (HasTiles<S>) {
-    stage_value_tiles<S>(tile, j, n, dim, buffer);
+    stage_value_tiles<S>(tile, j, n, dim, buffer, rows);
   } else if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);
   } else {

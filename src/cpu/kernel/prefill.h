@@ -19,8 +19,15 @@ struct PrefillScratch {
   SubTile sub[Simd::max_subtiles];
   float *scores;         // [prefill_blocks][prefill_keys][lanes]
   float *keys, *values;  // a block of each, staged
-  float *rows;           // [lanes][the larger head dim], for transposing
+  float *rows;           // of queries or of values, for transposing
 };
+
+template <class S = Simd>
+constexpr int64_t transposed_floats(const Attention &a) {
+  const int64_t of_queries = width * (larger_dim(a) + width);
+  if constexpr (HasTiles<S>) return larger(of_queries, value_rows_floats<S>(a.head_dim_v));
+  return of_queries;
+}
 
 inline bool prefill_supports(const Attention &) {
   return true;
@@ -30,7 +37,7 @@ inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
   const int64_t floats = subtiles * lanes * (row_floats(a.head_dim) + stored(a.head_dim_v) + 7) +
                          prefill_blocks * prefill_keys * lanes + prefill_keys * row_floats(a.head_dim) +
-                         row_floats(prefill_keys) * stored(a.head_dim_v) + width * (larger_dim(a) + width);
+                         row_floats(prefill_keys) * stored(a.head_dim_v) + transposed_floats(a);
   return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
 }
 
@@ -58,7 +65,7 @@ inline PrefillScratch *carve(const QueryTile &tile, void *memory) {
   }
   s->keys = take(prefill_keys * row_floats(a.head_dim));
   s->values = take(row_floats(prefill_keys) * stored(a.head_dim_v));
-  s->rows = take(width * (larger_dim(a) + width));
+  s->rows = take(transposed_floats(a));
   return s;
 }
 
@@ -145,7 +152,7 @@ class Stages {
     }
     if (values != nullptr) {
       if (values->key != key_of_values_)
-        values_ = stage_values(tile_, values->key, values->n, a.head_dim_v, s_->values);
+        values_ = stage_values(tile_, values->key, values->n, a.head_dim_v, s_->values, s_->rows);
       key_of_values_ = values->key;
       add_values(tile_, values_, *values, alongside);
     }

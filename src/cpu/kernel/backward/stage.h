@@ -168,18 +168,20 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
 /// Packed tiles, a row for each dim.
 template <class S = Simd>
 inline void stage_key_tiles(const StagedKeys &block, int n, int64_t dim, bool special) {
-  const int64_t pitch = row_pitch(operands(dim));
+  const int64_t pitch = row_pitch(operands(dim)), columns = special ? tile_rows : dim;
   static constexpr uint16_t none[FA_MAX_HEAD_DIM] = {};
-  uint16_t copies[tile_elements][FA_MAX_HEAD_DIM];
+  uint16_t finite[tile_elements][tile_rows];
   float *to = block.k_by_keys;
-  for (int i = 0; i < n; i += tile_elements, to += stored(dim) * tile_rows) {
-    const uint16_t *row[tile_elements];
-    for (int r = 0; r < tile_elements; r++)
-      row[r] = i + r < n
-                   ? bf16_row(reinterpret_cast<const char *>(block.k + (i + r) * pitch), 2, dim, special, copies[r])
-                   : none;
-    transpose_pairs<S>(row, dim, to);
-  }
+  for (int i = 0; i < n; i += tile_elements, to += stored(dim) * tile_rows)
+    for (int64_t d = 0; d < dim; d += columns) {
+      const int64_t count = smaller(columns, dim - d);
+      const uint16_t *row[tile_elements];
+      for (int r = 0; r < tile_elements; r++) {
+        row[r] = (i + r < n ? reinterpret_cast<const uint16_t *>(block.k + (i + r) * pitch) : none) + d;
+        if (special) row[r] = bf16_row(reinterpret_cast<const char *>(row[r]), 2, count, true, finite[r]);
+      }
+      transpose_pairs<S>(row, count, to + d * tile_rows);
+    }
 }
 
 /// Interleaves pairs of keys, in their order; the last may be half of one.
