@@ -129,8 +129,9 @@ class CheckedGradients : public EngineTest {
   /// Under a softcap and ALiBi: in one loop where kernels of warpgroups or of tensor memory support that.
   void run_modified(int64_t dim, double softcap, const std::string &alibi) {
     const std::string &arch = GetParam().arch;
-    const bool boxed = GetParam().types == "bf16" && (arch == "sm_100a" || arch == "sm_103a" || arch == "sm_110" ||
-                                                      (arch == "sm_90a" && (softcap == 0 || dim > 64)));
+    const bool of_bf16 = GetParam().types == "bf16";
+    const bool boxed = (of_bf16 && (arch == "sm_100a" || arch == "sm_103a" || arch == "sm_110")) ||
+                       (arch == "sm_90a" && (of_bf16 ? softcap == 0 || dim > 64 : softcap == 0 && dim > 64));
     const auto modified = [&](Case c) {
       c.softcap = softcap, c.alibi = alibi;
       return c;

@@ -45,10 +45,10 @@ struct GradScale<B, true> {
     unroll<Rows::rows>([&](int r) { d.scale_row(r, factor(r)); });
   }
 
+  __device__ float factor(int r) const { return __int_as_float((exponents >> 8 * r & 0xff) << exponent_bit); }
   __device__ float inverse(int r) const { return 1 / factor(r); }
 
  private:
-  __device__ float factor(int r) const { return __int_as_float((exponents >> 8 * r & 0xff) << exponent_bit); }
 
   __device__ void move(const Rows &top, typename B::Sums &sum) {
     unroll<Rows::rows>([&](int r) {

@@ -17,7 +17,7 @@
 // clang-format on
 #pragma once
 
-#include "backward/wgmma/tiles.h"
+#include "backward/wgmma/factors.cuh"
 #include "collective/gradient_score_mod.cuh"
 #include "collective/key_block.cuh"
 #include "common/tma.cuh"
@@ -33,7 +33,7 @@ struct Block {
   static constexpr Shape shape = shape_of(Dim);
   static constexpr uint32_t exponents = infinities<Type>;  // of two elements that are not finite
   static constexpr bool halves = kernels::Element<Type>::halves_gradients;
-  static_assert(!kernels::Element<Type>::scales_gradients);
+  static constexpr bool scales = kernels::Element<Type>::scales_gradients;
   static constexpr int dim = Dim;
   static constexpr int rows = keys;  // that the block owns
   static constexpr int columns = shape.columns, stages = shape.stages;
@@ -71,6 +71,17 @@ struct KeyRange {
   __device__ bool holds(int key) const { return low <= key && key < high; }
 };
 
+/// Powers of two by which dS is multiplied for dQ: those of its rows (RowScales), of each stage, and one of each warp,
+/// of even steps and of odd ones.
+template <class B, bool Scales = B::scales>
+struct DsScales {};
+template <class B>
+struct DsScales<B, true> {
+  alignas(16) float of_rows[B::stages][B::columns];
+  alignas(16) float of_warps[2][4 * consumers];
+  Factors<B> factors[2][128 * consumers];  // of each thread's rows of dK, and of dV: registers are few
+};
+
 /// The state that all roles share.
 template <class B>
 struct State : KeyBlock {
@@ -80,6 +91,7 @@ struct State : KeyBlock {
   uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
   int64_t ticket;
   float2 softcap;  // Softcap::constants
+  [[no_unique_address]] DsScales<B> ds_scales;
 };
 
 template <class B>

@@ -34,14 +34,16 @@ class Consumer : private StepScores<B> {
     Gradients sum;
     sum.dk.clear();
     sum.dv.clear();
+    if constexpr (B::scales) unroll<2>([&](int i) { factors(i) = {}; });
     if (!state_.tiles.empty()) {
       clear_ds(1);
       if (group_ == 0) store_query_ranges();
       mbarrier_wait(shared_address(&state_.kv_full), 0);
       sync_consumers();
       const ScoreMod mod = score_mod_of(p_);  // ahead of the loop: plain calls do not pay for it
-      if (has_softcap(B::dim) && mod == ScoreMod::softcap)
-        add_all<has_softcap(B::dim) ? ScoreMod::softcap : ScoreMod::none>(sum);
+      constexpr bool caps = has_softcap(B::dim, B::dtype);
+      if (caps && mod == ScoreMod::softcap)
+        add_all<caps ? ScoreMod::softcap : ScoreMod::none>(sum);
       else if (mod == ScoreMod::alibi)
         add_all<ScoreMod::alibi>(sum);
       else
@@ -59,15 +61,21 @@ class Consumer : private StepScores<B> {
     const KeyWorkTile &w = state_.work;
     const int keys = min(B::rows, s.keys - w.first);
     const int64_t key = int64_t(s.k_first) + w.first;
-    constexpr float unit = B::halves ? 2 : 1;
     store_sums<B>(shared_, Gradient(p_.dk, p_.dk_dtype, p_.accumulate & accumulate_dk, s.k_batch, key, w.kv_head),
-                  sum.dk, keys, p_.head_dim, p_.scale * unit);
+                  sum.dk, keys, p_.head_dim, [&](int r) { return p_.scale * inverse_factor(of_dk, r); });
     store_sums<B>(shared_, Gradient(p_.dv, p_.dv_dtype, p_.accumulate & accumulate_dv, s.k_batch, key, w.kv_head),
-                  sum.dv, keys, p_.head_dim_v, unit);
+                  sum.dv, keys, p_.head_dim_v, [&](int r) { return inverse_factor(of_dv, r); });
   }
 
  private:
   using DqPart = typename B::DqPart;
+
+  enum Sum : int { of_dk, of_dv };
+  __device__ Factors<B> &factors(int sum) const { return state_.ds_scales.factors[sum][mov_tid_x() - 128]; }
+  __device__ float inverse_factor(Sum sum, int r) const {
+    if constexpr (B::scales) return factors(sum).inverse(r);
+    return Factors<B>().inverse(r);
+  }
 
   struct Gradients {
     typename B::Sums dk, dv;
@@ -101,20 +109,112 @@ class Consumer : private StepScores<B> {
 #pragma unroll 1
     for (int at = (threadIdx.x - 128) * 16; at < B::DsTile::bytes; at += 128 * consumers * 16)
       st_shared_v4_b32(shared_.ds(which) + at, {});
+    if constexpr (B::scales) {
+      if (lane() == 0) state_.ds_scales.of_warps[which][warp()] = 1;
+    }
     fence_proxy_async();
+  }
+
+  /// The number of this warp among the consumers'.
+  __device__ int warp() const { return 4 * group_ + thread() / 32; }
+
+  /// Where this lane has rows of dS^T.
+  __device__ uint32_t ds_of_lane() const {
+    return shared_.ds(n_ % 2) +
+           B::DsTile::lane_offset(keys_of_warpgroup * group_ + thread() / 32 * 16 + lane_row(lane()),
+                                  lane_chunk(lane()));
   }
 
   /// dS^T in shared memory, for the next step's dQ.
   __device__ __forceinline__ void store_ds(const Weights<B> &ds) const {
-    const int first = keys_of_warpgroup * group_ + thread() / 32 * 16;
-    const uint32_t at = shared_.ds(n_ % 2) + B::DsTile::lane_offset(first + lane_row(lane()), lane_chunk(lane()));
+    const uint32_t at = ds_of_lane();
     unroll<Weights<B>::blocks>(
         [&](int k) { stmatrix_x4(B::DsTile::matrices_at(at, 0, k), ds.columns[k].block[0].word); });
     fence_proxy_async();
   }
 
+  /// The same with a scale of the warp.
+  __device__ __forceinline__ void store_ds(const typename B::Scores &ds, const typename B::Rows &top) const {
+    const uint32_t at = ds_of_lane();
+    const float scale = backward_mma::ds_scale<B>(ds, top);
+    if (lane() == 0) state_.ds_scales.of_warps[n_ % 2][warp()] = scale;
+    Weights<B>::scaled(
+        ds, [&](int) { return scale; },
+        [&](int k, const auto &a) { stmatrix_x4(B::DsTile::matrices_at(at, 0, k), a.block[0].word); });
+    fence_proxy_async();
+  }
+
+  /// dS^T in shared memory and as A.
+  __device__ __forceinline__ Weights<B> round_ds(Gradients &sum, const typename B::Scores &ds) const {
+    if constexpr (B::scales) {
+      const auto top = backward_mma::largest_of_rows<B>(ds);
+      store_ds(ds, top);
+      return factored(sum.dk, of_dk, ds, top);
+    } else {
+      const Weights<B> rounded(ds);
+      store_ds(rounded);
+      return rounded;
+    }
+  }
+
+  /// The same where the rows of dS have factors, in shared memory alone.
+  __device__ __forceinline__ Weights<B> round_uneven_ds(Gradients &sum, typename B::Scores &ds) const {
+    if constexpr (B::scales) {
+      this->template multiply_by_row_scales<false>(ds);
+      store_ds(ds, backward_mma::largest_of_rows<B>(ds));
+      this->template multiply_by_row_scales<true>(ds);
+      return factored(sum.dk, of_dk, ds);
+    } else {
+      return round_ds(sum, ds);
+    }
+  }
+
+  /// Weights or dS^T as A, for a sum, times the factors of their rows.
+  __device__ __forceinline__ Weights<B> factored(typename B::Sums &sum, Sum which, const typename B::Scores &x) const {
+    if constexpr (B::scales) return factored(sum, which, x, backward_mma::largest_of_rows<B>(x));
+    if constexpr (!B::scales) return Weights<B>(x);
+  }
+  __device__ __forceinline__ Weights<B> factored(typename B::Sums &sum, Sum which, const typename B::Scores &x,
+                                                 const typename B::Rows &top) const {
+    Factors<B> of_rows = factors(which);
+    if (of_rows.fit(top, sum)) factors(which) = of_rows;
+    return Weights<B>(x, of_rows);
+  }
+
+  /// The scale of dS in shared memory that all warps have in the end: that of the largest terms.
+  __device__ float least_scale(uint32_t which) const {
+    float least = infinity;
+    unroll<4 * consumers>([&](int i) { least = fminf(least, state_.ds_scales.of_warps[which][i]); });
+    return least;
+  }
+
+  /// Gives dS of all warps one scale. By all consumers, behind a barrier.
+  __device__ __forceinline__ void unify_ds(uint32_t which) const {
+    if constexpr (B::scales) {
+      const float least = least_scale(which);
+      bool one = true;
+      unroll<4 * consumers>([&](int i) { one &= state_.ds_scales.of_warps[which][i] == least; });
+      if (one) return;
+      const float ratio = least / state_.ds_scales.of_warps[which][warp()];
+      constexpr int bytes = 16 * B::DsTile::row_bytes;  // that a warp has in a panel
+      const uint32_t first = shared_.ds(which) + warp() * bytes + lane() * 16;
+#pragma unroll 1
+      for (int panel = 0; panel < B::DsTile::panels; panel++) {
+#pragma unroll 1
+        for (int i = 0; i < bytes; i += 32 * 16) {
+          const uint32_t at = first + panel * B::DsTile::panel_bytes + i;
+          st_shared_v4_b32(at, rescale_ds(ld_shared_v4_b32(at), ratio));
+        }
+      }
+      fence_proxy_async();
+      sync_consumers();
+    }
+  }
+
   /// Begins dQ = dS K of the step before.
   __device__ __forceinline__ void multiply_ds(DqPart &dq) const {
+    unify_ds((n_ + 1) % 2);
+    if constexpr (B::scales) wgmma_fence();
     const auto ds = ds_ + (n_ + 1) % 2;
     if constexpr (B::dq_queries > 0) {
       backward_wgmma::multiply_ds<B>(dq, ds.from(0, group_), keys_);
@@ -127,11 +227,15 @@ class Consumer : private StepScores<B> {
   __device__ int first_query() const { return B::dq_queries * group_ + thread() / 32 * 16; }
 
   /// Hands this warpgroup's part of dQ of the step before to the warp that adds it.
-  __device__ __forceinline__ void hand_over(const DqPart &dq) {
+  __device__ __forceinline__ void hand_over(DqPart &dq) {
     if (has_dq()) hand_over(dq, n_ - 1);
     n_ &= ~no_dq;
   }
-  __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
+  __device__ __forceinline__ void hand_over(DqPart &dq, uint32_t n) const {
+    if constexpr (B::scales) {
+      const float inverse = 1 / least_scale(n % 2);
+      dq.for_each([&](float &x, int, int) { x *= inverse; });
+    }
     mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
     constexpr int half = B::dq_twice / 2 / block_columns;
     store_dq_chunk(shared_.dq() + (first_query() * B::dim + B::dq_columns * group_ * block_rows) * 4, dq, [&](int j) {
@@ -192,7 +296,7 @@ class Consumer : private StepScores<B> {
       wgmma_wait_group<1>();
       pin(x);
       weigh(x, first, P(*this, tile), alibi);
-      Weights<B> p(x);
+      Weights<B> p = factored(sum.dv, of_dv, x);
       mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
       wgmma_wait_group<1>();
@@ -211,15 +315,14 @@ class Consumer : private StepScores<B> {
       wgmma_fence();
       multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
       weigh(x, stats(0), P(*this, tile), alibi);
-      Weights<B> p(x);
+      Weights<B> p = factored(sum.dv, of_dv, x);
       add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
       wgmma_wait_group<1>();
       first = stats(0);
     }
     pin(y);
     this->template multiply_weights<P::masked>(y, x, first);  // dS^T = P^T (dP^T - delta)
-    Weights<B> ds(y);
-    store_ds(ds);
+    Weights<B> ds = round_ds(sum, y);
     add_weighted<B>(sum.dk, ds, queries());  // dK += dS^T Q
     wgmma_wait_group<0>();
     pin(sum.dv);
@@ -244,12 +347,12 @@ class Consumer : private StepScores<B> {
     pin(y);
     Weights<B> p, ds;
     end_softcap(p, ds, x, y, P(*this, tile), alibi, false);
+    store_ds(ds);
     add_both(sum, p, ds);
   }
 
   /// dV += P^T dO, dK += dS^T Q.
   __device__ __forceinline__ void add_both(Gradients &sum, Weights<B> &p, Weights<B> &ds) {
-    store_ds(ds);
     add_weighted<B>(sum.dv, p, dout());
     add_weighted<B>(sum.dk, ds, queries());
     wgmma_wait_group<0>();
@@ -281,11 +384,13 @@ class Consumer : private StepScores<B> {
       if (any_odd) clear_nonfinite_queries();
       Weights<B> p, ds;
       end_softcap(p, ds, x, y, pairs, alibi, any_odd);
+      store_ds(ds);
       add_both(sum, p, ds);
     } else {
       this->template multiply_weights<true>(y, x, stats(0));
       if (any_odd) repair(x, y);
-      Weights<B> p(x), ds(y);
+      Weights<B> p = factored(sum.dv, of_dv, x);
+      Weights<B> ds = round_uneven_ds(sum, y);
       add_both(sum, p, ds);
     }
     if (any_odd) add_carefully();
@@ -312,6 +417,7 @@ class Consumer : private StepScores<B> {
   /// add.
   __device__ __forceinline__ void add_carefully() {
     sync_consumers();
+    unify_ds(n_ % 2);
     DqPart dq;
     multiply_finite<B>(dq, shared_.ds(n_ % 2), first_query(), shared_.own(0), B::dq_columns / 8 * group_);
     hand_over(dq, n_);

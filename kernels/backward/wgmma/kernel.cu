@@ -1,4 +1,4 @@
-// Gradients of attention in bf16 on wgmma, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
+// Gradients of attention on wgmma, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
 #include "backward/wgmma/consumer.cuh"
 #include "backward/wgmma/producer.cuh"
 #include "common/build.cuh"

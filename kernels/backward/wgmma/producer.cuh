@@ -24,11 +24,15 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
     mbarrier_wait(shared_address(&state.empty[at.stage]), at.parity ^ 1);
     const uint32_t q_full = shared_address(&state.q_full[at.stage]), do_full = shared_address(&state.do_full[at.stage]);
     const int32_t row = tile.tile * B::columns, head = w.kv_head * state.group + tile.head;
-    constexpr int of_stats = B::columns * int(sizeof(RowStats));
-    mbarrier_arrive_expect_tx(q_full, B::StreamedTile::bytes + of_stats);
+    constexpr int of_stats = B::columns * int(sizeof(RowStats)), of_scales = B::scales ? B::columns * 4 : 0;
+    mbarrier_arrive_expect_tx(q_full, B::StreamedTile::bytes + of_stats + of_scales);
     load_rows<typename B::StreamedTile>(shared.slot(at.stage, 0), 0, maps.q, q_full, {head, s.q_first + row, batch});
-    cp_async_bulk(shared_address(state.stats[at.stage]), p.row_stats + state.row + tile.head * p.stats_rows + row,
-                  of_stats, q_full);
+    const int64_t first = state.row + tile.head * p.stats_rows + row;
+    cp_async_bulk(shared_address(state.stats[at.stage]), p.row_stats + first, of_stats, q_full);
+    if constexpr (B::scales) {
+      cp_async_bulk(shared_address(state.ds_scales.of_rows[at.stage]),
+                    p.row_factors[first / stats_block].factor + first % stats_block, of_scales, q_full);
+    }
     mbarrier_arrive_expect_tx(do_full, B::StreamedTile::bytes);
     load_rows<typename B::StreamedTile>(shared.slot(at.stage, 1), 0, maps.out, do_full, {head, s.q_first + row, batch});
     at.advance();

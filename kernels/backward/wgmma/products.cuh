@@ -15,6 +15,23 @@ struct Weights {
   __device__ __forceinline__ explicit Weights(const typename B::Scores &x) {
     unroll<blocks>([&](int k) { columns[k] = x.template columns_as_a<typename B::Element>(k); });
   }
+
+  /// f(k, fragments) of each 16 columns, whose rows are multiplied by factors before they are rounded.
+  template <class Factor, class F>
+  __device__ __forceinline__ static void scaled(const typename B::Scores &x, Factor factor, F f) {
+    unroll<blocks>([&](int k) {
+      AccumulatorTile<1, 2> part = {{{x.block[0][2 * k], x.block[0][2 * k + 1]}}};
+      unroll<2>([&](int r) { part.scale_row(r, factor(r)); });
+      f(k, part.template columns_as_a<typename B::Element>(0));
+    });
+  }
+  __device__ __forceinline__ Weights(const typename B::Scores &x, const Factors<B> &factors) {
+    if constexpr (B::scales) {
+      scaled(x, [&](int r) { return factors.factor(r); }, [&](int k, const auto &a) { columns[k] = a; });
+    } else {
+      *this = Weights(x);
+    }
+  }
 };
 
 /// S^T = K Q^T or dP^T = V dO^T from depth 16 i on. Not by unroll: see kernels/forward/wgmma/products.cuh.

@@ -66,10 +66,32 @@ class StepScores {
     const int row = tile.tile * B::columns;
     const bool inside = row >= state_.full.low && row + B::columns <= state_.full.high;
     const bool without_keys = any_row([](const RowStats &of) { return of.neg_lse_log2 == -infinity; });
-    if (inside && !without_keys) return Pairs::all;
-    if (without_keys || p_.given_delta.data != nullptr) return Pairs::careful;
+    const bool uneven = has_uneven_rows();
+    if (inside && !without_keys && !uneven) return Pairs::all;
+    if (without_keys || uneven || p_.given_delta.data != nullptr) return Pairs::careful;
     const auto is_odd = [](const RowStats &of) { return !is_finite(of.neg_lse_log2) || !is_finite(of.neg_dpsum); };
     return any_row(is_odd) ? Pairs::careful : Pairs::masked;
+  }
+
+  /// Whether rows of a step have factors.
+  __device__ bool has_uneven_rows() const {
+    bool any = false;
+    if constexpr (B::scales) {
+      unroll<B::columns / 32>([&](int i) { any |= state_.ds_scales.of_rows[stage()][32 * i + lane()] != 1; });
+      any = __any_sync(~0u, any);
+    }
+    return any;
+  }
+
+  /// Multiplies dS^T by the factors of its rows' queries, or divides it by them.
+  template <bool Inverse>
+  __device__ __forceinline__ void multiply_by_row_scales(Scores &ds) const {
+    const uint32_t first = shared_address(state_.ds_scales.of_rows[stage()]) + Scores::first_column(lane()) * 4;
+    unroll<Scores::column_blocks>([&](int j) {
+      const float2 two = ld_volatile_shared_v2_f32(first + 32 * j);
+      const auto factor = [](float x) { return Inverse ? __int_as_float((2 * 127 << 23) - __float_as_int(x)) : x; };
+      unroll<4>([&](int e) { ds.block[0][j].x[e] *= factor(e % 2 ? two.y : two.x); });
+    });
   }
 
   /// Notes the queries that attend each key of the block; none of a key that does not exist. By a warpgroup.

@@ -22,10 +22,10 @@ constexpr int threads = 128 * (1 + consumers);
 constexpr int producer_registers = 24, consumer_registers = 240;
 
 /// Keys and values, the stages of Q and dO, two tiles of dS, and one of dQ; then the state, which has of each query the
-/// statistics of each stage, and its keys by either warpgroup, and of each key its queries.
+/// statistics and factors of each stage, and its keys by either warpgroup, and of each key its queries.
 constexpr int shared_bytes(const Shape &s, int dim) {
   const int tiles = (2 * keys + s.stages * 2 * s.columns) * dim * 2 + 2 * keys * s.columns * 2 + s.columns * dim * 4;
-  return tiles + s.columns * (8 * s.stages + 4 * consumers) + 8 * keys + 1024;
+  return tiles + s.columns * (12 * s.stages + 4 * consumers) + 8 * keys + 8 * 128 * consumers + 1024;
 }
 
 constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
@@ -42,23 +42,31 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
           .box_columns = dim % 64 == 0 ? 64 : 32};
 }
 
-/// Scores of a step of 128 queries, under a softcap, do not fit into registers.
-constexpr bool has_softcap(int dim) {
-  return shape_of(dim).columns <= 64;
+/// Scores of a step of 128 queries, under a softcap, do not fit into registers; nor do both P and dS before they are
+/// rounded, which factors need. Factors do not fit at steps of 128 queries either.
+constexpr bool has_softcap(int dim, int32_t dtype) {
+  return shape_of(dim).columns <= 64 && !scales_gradients(dtype);
 }
 
 inline const char *unsupported_reason(Entry entry, const BackwardParams &p) {
-  if (p.softcap > 0 && !has_softcap(p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v))
-    return "a softcap at head dimensions up to 64";
+  const int dim = p.head_dim > p.head_dim_v ? p.head_dim : p.head_dim_v;
+  if (scales_gradients(p.q_dtype) && dim <= 64) return "f16 at head dimensions up to 64";
+  if (p.softcap > 0 && !has_softcap(dim, p.q_dtype))
+    return scales_gradients(p.q_dtype) ? "a softcap in f16" : "a softcap at head dimensions up to 64";
   return unsupported_gradients_reason(entry, p);
 }
 
+constexpr const char *unsupported_types_reason(const Attention &a) {
+  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  return nullptr;
+}
+
 #ifndef __CUDACC_RTC__  // NVRTC would put it on the device
-/// bf16 up to head dimension 128, in one loop.
+/// bf16 up to head dimension 128 and f16 from 65 to 128, in one loop.
 inline constexpr Family family = {
     tile,
     [](const Attention &a) { return Dtype(a.q_dtype); },
-    unsupported_gradient_types_reason,
+    unsupported_types_reason,
     [](Entry, const Params &) -> const char * { return "it computes gradients"; },
     false,
     unsupported_reason,

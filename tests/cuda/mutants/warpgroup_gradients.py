@@ -8,14 +8,18 @@ REACHED = r"inputs of NaN or infinity reach it"
 UNREAD = r"unwritten-memory: asynchronously reads shared memory"  # by products
 
 
-def fixed_order(name, file, old, new, expected=WRONG, dim="64", test="GradientsInOrder"):
+def fixed_order(name, file, old, new, expected=WRONG, dim="64", test="GradientsInOrder", dtype="bf16"):
     path = file if "/" in file else file and FOLDER + file
-    return Mutant(name, ("90a", "backward_wgmma", "bf16", dim), path, old, new, expected,
-                  test=f"*/CheckedGradients.{test}Dim{dim}/bf16_sm_90a")  # fmt: skip
+    return Mutant(name, ("90a", "backward_wgmma", dtype, dim), path, old, new, expected,
+                  test=f"*/CheckedGradients.{test}Dim{dim}/{dtype}_sm_90a")  # fmt: skip
 
 
 def any_order(name, file, old, new, expected=WRONG, dim="64"):
     return fixed_order(name, file, old, new, expected, dim, "GradientsAnyOrder")
+
+
+def of_f16(name, file, old, new, expected=WRONG):
+    return fixed_order(name, file, old, new, expected, "96", "GradientsAnyOrder", "f16")
 
 
 WARPGROUP_GRADIENTS = [
@@ -33,7 +37,7 @@ WARPGROUP_GRADIENTS = [
     any_order("queries_of_a_key", "scores.cuh", "first[r] = queries.low - column", "first[r] = queries.low + 1 - column"),
     any_order("products_that_are_not_finite", "consumer.cuh", "pairs == Pairs::masked && has_finite_products(x)", "pairs == Pairs::masked", NAN),
     any_order("statistics_that_are_not_finite", "scores.cuh", "return any_row(is_odd) ? Pairs::careful : Pairs::masked;", "return Pairs::masked;", NAN),
-    any_order("statistics_of_the_caller", "scores.cuh", "without_keys || p_.given_delta.data != nullptr", "without_keys", NAN),
+    any_order("statistics_of_the_caller", "scores.cuh", "uneven || p_.given_delta.data != nullptr", "uneven", NAN),
     any_order("queries_that_are_not_finite", "consumer.cuh", "    if (any_odd) repair(x, y);\n", "", NAN),
     any_order("keys_that_are_not_finite", "collective/dq_chunk.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
     any_order("first_dq", "scores.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
@@ -44,9 +48,14 @@ WARPGROUP_GRADIENTS = [
     fixed_order("distance_of_the_last_queries", "scores.cuh", "query + state_.sequence.offset - key", "query - key", test="GradientsAlibi"),
     fixed_order("derivative_of_capped_products", "collective/gradient_score_mod.cuh", "return 4 * t * (1 - t);", "return 1;", dim="128", test="GradientsSoftcap"),
     fixed_order("slope_under_a_cap", "scores.cuh", "ex2_approx_ftz(alibi.add(score, distance_of(j, e)))", "ex2_approx_ftz(score)", dim="128", test="GradientsSoftcapAlibi"),
-    fixed_order("cap_of_the_next_loop", "consumer.cuh", "if (has_softcap(B::dim) && mod == ScoreMod::softcap)", "if (false)", dim="128", test="GradientsSoftcap"),
+    fixed_order("cap_of_the_next_loop", "consumer.cuh", "if (caps && mod == ScoreMod::softcap)", "if (false)", dim="128", test="GradientsSoftcap"),
     fixed_order("capped_queries_that_are_not_finite", "consumer.cuh", "      if (any_odd) clear_nonfinite_queries();\n", "", NAN, dim="128", test="GradientsSoftcap"),
     fixed_order("infinite_products_of_a_cap", "scores.cuh", "if (Carefully) number = fmaf(number, 0.f, number);", "", REACHED, dim="128", test="GradientsSoftcap"),
     fixed_order("capped_weights_that_are_not_finite", "scores.cuh", "repaired = odd ? ~0u : 0;", "repaired = 0;", REACHED, dim="128", test="GradientsSoftcap"),
-    any_order("twice_of_halves", "consumer.cuh", "constexpr float unit = B::halves ? 2 : 1;", "constexpr float unit = 1;"),
+    any_order("twice_of_halves", "consumer.cuh", "return Factors<B>().inverse(r);", "return 1;"),
+    of_f16("clean_gradients_of_factors", "", "", "", ""),
+    of_f16("scales_of_warps_differ", "consumer.cuh", "      if (one) return;\n", "      return;\n"),
+    of_f16("moved_factors_are_lost", "consumer.cuh", "if (of_rows.fit(top, sum)) factors(which) = of_rows;", "of_rows.fit(top, sum);"),
+    of_f16("queries_of_warpgroups_without_factors", "scores.cuh", "any = __any_sync(~0u, any);", "any = false;"),
+    of_f16("barrier_of_rescaled_ds", "consumer.cuh", "      fence_proxy_async();\n      sync_consumers();\n    }\n  }", "      fence_proxy_async();\n    }\n  }", RACE + "|" + STALE + "|proxy"),
 ]  # fmt: skip
