@@ -59,6 +59,6 @@ def reports():
 def test_case(reports, name, world):
     found = reports(world)
     absent = [rank for rank in range(world) if (rank, name) not in found]
-    assert not absent, f"ranks {absent} did not end the case"
-    errors = {rank: found[rank, name][0] for rank in range(world)}
+    errors = {rank: found[rank, name][0] for rank in range(world) if rank not in absent}
     assert not any(errors.values()), "\n".join(f"rank {rank}:\n{text}" for rank, text in errors.items() if text)
+    assert not absent, f"ranks {absent} did not end the case"
