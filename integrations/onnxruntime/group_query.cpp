@@ -64,6 +64,7 @@ class GroupQueryAttention : public Operator {
   fa_tensor cache(const Tensor &tensor, int64_t dim) const;
   fa_tensor scales(const char *name, const Tensor &tensor, const std::string &kind, int64_t dim) const;
   fa_tensor sinks(Call *call, const Tensor &sink) const;
+  const int64_t *positions_of(Call *call, const Tensor &positions, int64_t longest) const;
   bool quantised() const { return k_quant_ != "NONE"; }
 
   int64_t heads_, kv_heads_, window_, bits_;
@@ -187,6 +188,16 @@ fa_tensor GroupQueryAttention::sinks(Call *call, const Tensor &sink) const {
   return fa::tensor(values, 1, heads_);
 }
 
+// Of a first prompt the operator reads one position, which the others of every sequence follow.
+const int64_t *GroupQueryAttention::positions_of(Call *call, const Tensor &positions, int64_t longest) const {
+  const auto *given = positions.as<int64_t>();
+  const int64_t rows = positions.shape[1];
+  if (rows != longest || call->input(query_seqlens)) return given;
+  auto *const numbers = call->scratch().take_array<int64_t>(positions.elements());
+  for (int64_t i = 0; i < positions.elements(); ++i) numbers[i] = given[0] + i % rows;
+  return numbers;
+}
+
 void copy_rows(Call *call, const Tensor &from, const Tensor &to, const int32_t *past, const int32_t *total) {
   if (from.data == to.data) return;
   const int64_t heads = to.shape[1], row = to.shape[3] * bytes_of(to.dtype());
@@ -257,7 +268,7 @@ void GroupQueryAttention::compute(Call *call) const {
     append.flags = interleaved_ ? FA_APPEND_ROTARY_INTERLEAVED : 0;
     if (positions) {
       expect_shape("position_ids", positions, {batch, rows});
-      append.positions = fa::tensor(positions.as<int64_t>(), batch, rows);
+      append.positions = fa::tensor(positions_of(call, positions, n.longest), batch, rows);
     }
     append.q = forward.q;
     append.q_out =

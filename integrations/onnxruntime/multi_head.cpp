@@ -36,7 +36,7 @@ class MultiHeadAttention : public Operator {
   void compute(Call *call) const override;
 
  private:
-  fa::Desc describe_op(fa_dtype q, int64_t dim, int64_t dim_v) const;
+  fa::Desc describe_op(fa_dtype q, int64_t dim, int64_t dim_v, bool causal) const;
   void hide(Call *call, const Tensor &mask, const Tensor &added, fa::ForwardArgs *args) const;
 
   int64_t heads_;
@@ -44,12 +44,12 @@ class MultiHeadAttention : public Operator {
   float scale_, hidden_;
 };
 
-fa::Desc MultiHeadAttention::describe_op(fa_dtype q, int64_t dim, int64_t dim_v) const {
+fa::Desc MultiHeadAttention::describe_op(fa_dtype q, int64_t dim, int64_t dim_v, bool causal) const {
   fa::Desc desc = describe();
   desc.dtype_q = q;
   desc.head_dim = dim;
   desc.head_dim_v = dim_v;
-  desc.mask = causal_ ? FA_MASK_CAUSAL : FA_MASK_NONE;
+  desc.mask = causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
   desc.softmax_scale = scale_;
   return desc;
 }
@@ -77,15 +77,12 @@ std::string MultiHeadAttention::refusal(const Node &node) const {
   }
   if (node.input(bias).present && k.shape.size() == 4) return "bias with a key of 4 dimensions";
   if (mask.present && (mask.shape.empty() || mask.shape.size() > 3)) return "the rank of key_padding_mask is not known";
-  if (mask.present && mask.shape.size() == 1 && mask.length(0) != q.length(0)) {
-    return "key_padding_mask may have another length than the batch";
-  }
   const auto dim = [&](const Value &tensor) {
     const int64_t width = tensor.length(-1);
     return tensor.shape.size() == 4 ? width : width > 0 ? width / heads_ : -1;
   };
   if (dim(v) < 1) return "the head dimension of value is not known before it runs";
-  return refusal_of_op(describe_op(dtype_of(q.type), dim(q), dim(v)));
+  return refusal_of_op(describe_op(dtype_of(q.type), dim(q), dim(v), causal_));
 }
 
 // A tensor plus elements first .. of the bias, which each row has.
@@ -104,6 +101,8 @@ void MultiHeadAttention::hide(Call *call, const Tensor &mask, const Tensor &adde
   const int64_t batch = args->q.shape[0], rows = args->q.shape[1], keys = args->k.shape[1];
   if (added) {
     expect_shape("attention_bias", added, {-1, -1, rows, keys});
+    expect_shape("attention_bias", added,
+                 {added.shape[0] == 1 ? 1 : batch, added.shape[1] == 1 ? 1 : heads_, rows, keys});
     args->bias = fa::tensor(added.data, added.dtype(), added.shape[0], added.shape[1], rows, keys);
   }
   if (!mask) return;
@@ -111,7 +110,8 @@ void MultiHeadAttention::hide(Call *call, const Tensor &mask, const Tensor &adde
   if (mask.shape.size() == 2) expect_shape("key_padding_mask", mask, {batch, keys});
   const auto *shown = mask.as<int32_t>();
   if (mask.shape.size() == 1) {
-    expect_shape("key_padding_mask", mask, {batch});
+    // Of 3 * batch + 2 numbers the first are the lengths, and all that ONNX Runtime's own kernel reads.
+    expect_shape("key_padding_mask", mask, {mask.shape[0] == 3 * batch + 2 ? 3 * batch + 2 : batch});
     const auto in_range = [&](int32_t length) { return length >= 1 && length <= keys; };
     if (std::all_of(shown, shown + batch, in_range)) {  // a sequence without keys is the mean of all, by the bias below
       args->seqused_k = shown;
@@ -127,13 +127,22 @@ void MultiHeadAttention::hide(Call *call, const Tensor &mask, const Tensor &adde
       const int64_t from = added ? (((added.shape[0] == 1 ? 0 : b) * b_heads + h) * rows + r) * keys : 0;
       for (int64_t j = 0; j < keys; ++j) {
         const bool seen = mask.shape.size() == 1   ? j < shown[b]
-                          : mask.shape.size() == 2 ? shown[b * keys + j] != 0
-                                                   : shown[(b * rows + r) * keys + j] != 0;
+                          : mask.shape.size() == 2 ? shown[b * keys + j] > 0
+                                                   : shown[(b * rows + r) * keys + j] > 0;
         row[j] = (seen ? 0 : hidden_) + (added ? to_float(added.data, added.dtype(), from + j) : 0);
       }
     }
   });
   args->bias = fa::tensor(sum, batch, b_heads, b_rows, keys);
+}
+
+// The causal mask of fewer queries than new keys: ONNX Runtime's own kernel lets the last query attend all.
+fa_tensor all_for_last(Call *call, int64_t rows, int64_t keys, int64_t past) {
+  auto *const shown = call->scratch().take_array<uint8_t>(rows * keys);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < keys; ++j) shown[i * keys + j] = i == rows - 1 || j <= past + i;
+  }
+  return fa::tensor(shown, FA_BOOL, 1, 1, rows, keys);
 }
 
 void MultiHeadAttention::compute(Call *call) const {
@@ -160,7 +169,9 @@ void MultiHeadAttention::compute(Call *call) const {
   hide(call, call->input(key_padding_mask), call->input(attention_bias), &args);
   const Tensor out = call->output(output, {batch, rows, heads_ * dim_v});
   args.out = fa::tensor(out.data, out.dtype(), batch, rows, heads_, dim_v);
-  call->forward(describe_op(q.dtype(), dim, dim_v), args);
+  const bool more_keys = rows < args.k.shape[1] - past, causal = causal_ && !more_keys;
+  if (causal_ && more_keys && rows > 1) args.mask = all_for_last(call, rows, args.k.shape[1], past);
+  call->forward(describe_op(q.dtype(), dim, dim_v, causal), args);
 }
 
 }  // namespace

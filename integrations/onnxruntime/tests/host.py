@@ -13,6 +13,7 @@ import stock
 
 stock.fetch_or_skip()
 import nodes  # noqa: E402
+import wrong  # noqa: E402
 
 GetApi = c.CFUNCTYPE(c.c_void_p, c.c_uint32)
 GetVersion = c.CFUNCTYPE(c.c_void_p)
@@ -120,6 +121,18 @@ def bad_input(devices):
             assert text in str(error), error
         else:
             raise AssertionError(f"{name} = {array} was taken")
+    r = nodes.Random(6)  # numbers past the end of attention_bias would be read
+    x = {name: r.normal("f4", 3, 5, 16) for name in ("query", "key", "value")} | {"bias": None}
+    x |= {"padding": np.ones((3, 5), "i4"), "attention_bias": r.normal("f4", 2, 1, 5, 5)}
+    built = wrong.open_lengths(nodes.model("MultiHeadAttention", "com.microsoft", x, [("output", "f4")], num_heads=2), 1)
+    session = stock.session(built, devices)
+    assert stock.taken(session) == 1
+    try:
+        session.run(None, {name: array for name, array in x.items() if array is not None})
+    except Exception as error:
+        assert "attention_bias has shape (2, 1, 5, 5); expected (3, 1, 5, 5)" in str(error), error
+    else:
+        raise AssertionError("attention_bias of 2 sequences was taken for 3")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def group_query(r):
         x["cos"], x["sin"] = np.cos(angles).astype(kind), np.sin(angles).astype(kind)
         attributes |= {"do_rotary": 1, "rotary_interleaved": r.upto(1, 0)}
         if r.of(True, False):
-            x["positions"] = r.upto(len(angles) - rows, 0) + np.arange(rows) + np.zeros((batch, 1), "i8")
+            x["positions"] = r.generator.integers(0, len(angles) - rows + 1, (batch, rows)).astype("i8")
     if r.of(True, False, False):
         x["bias"] = r.normal(kind, r.of(1, batch), r.of(1, heads), rows, longest)
     if r.of(True, False, False):
@@ -113,12 +113,18 @@ def group_query(r):
     outputs = [("output", kind), ("present_key", cached), ("present_value", cached)]
     built = model("GroupQueryAttention", "com.microsoft", x, outputs, num_heads=heads, kv_num_heads=kv_heads, **attributes)
 
-    def used(results):
-        """Rows of tokens; the operator leaves the others open."""
-        out, *caches = results
-        rows_of = [out[b, : queries[b]] for b in range(batch)]
-        return rows_of + [cache[b, :, :total[b]] for cache in caches for b in range(batch)]
-    return built, x, kind, used
+    return built, x, kind
+
+
+def used(results, x):
+    """Rows of tokens; GroupQueryAttention leaves the others open."""
+    if x.get("seqlens_k") is None:
+        return results
+    out, *caches = results
+    total = x["seqlens_k"].reshape(-1) + 1
+    queries = np.minimum(out.shape[1], total) if x.get("queries") is None else x["queries"]
+    rows_of = [out[b, : queries[b]] for b in range(len(total))]
+    return rows_of + [cache[b, :, : total[b]] for cache in caches for b in range(len(total))]
 
 
 def attention(r):
@@ -146,13 +152,13 @@ def attention(r):
     if r.of(True, False, False):
         attributes["scale"] = r.of(0.05, 0.3)
     outputs = [("Y", kind), *([("present_key", kind), ("present_value", kind)] if past or (not nonpad and r.of(True, False)) else [])]
-    return model("Attention", "", x, outputs, version, **attributes), x, kind, list
+    return model("Attention", "", x, outputs, version, **attributes), x, kind
 
 
 def multi_head(r):
     batch, heads, dim, dim_v, rows, kind = r.upto(3), r.of(1, 2, 4), r.of(8, 24, 64), r.of(8, 64), r.upto(30), "f4"
     causal = r.of(True, False)
-    past, new = r.of(0, r.upto(40)), rows if causal else r.upto(50)
+    past, new = r.of(0, r.upto(40)), r.of(rows, r.upto(50)) if causal else r.upto(50)
     cross = past == 0 and not causal and dim == dim_v and r.of(True, False)
     keys = past + new
     x = dict.fromkeys("query key value bias padding attention_bias past_key past_value".split())
@@ -166,9 +172,9 @@ def multi_head(r):
     if r.of(True, False):
         shape = r.of((batch,), (batch, keys), (batch, rows, keys))
         if len(shape) == 1 and past == 0:
-            x["padding"] = r.generator.integers(1, keys + 1, batch).astype("i4")
+            x["padding"] = r.generator.integers(1, keys + 1, r.of(batch, 3 * batch + 2)).astype("i4")
         elif len(shape) > 1:
-            x["padding"] = (r.generator.random(shape) < 0.7).astype("i4")
+            x["padding"] = np.where(r.generator.random(shape) < 0.7, 1, r.of(0, -1)).astype("i4")
             x["padding"][..., 0] = 1  # scores that are all near mask_filter_value have few bits
     if r.of(True, False, False):
         x["attention_bias"] = r.normal(kind, r.of(1, batch), r.of(1, heads), rows, keys)
@@ -176,7 +182,7 @@ def multi_head(r):
     if r.of(True, False, False):
         attributes["scale"] = r.of(0.05, 0.3)
     outputs = [("output", kind), *([("present_key", kind), ("present_value", kind)] if past or r.of(True, False) else [])]
-    return model("MultiHeadAttention", "com.microsoft", x, outputs, num_heads=heads, **attributes), x, kind, list
+    return model("MultiHeadAttention", "com.microsoft", x, outputs, num_heads=heads, **attributes), x, kind
 
 
 def difference(ours, theirs):
@@ -193,7 +199,7 @@ def compare(library, count=120, seed=0):
     for i in range(seed, seed + count):
         r = Random(i)
         make = [group_query, group_query, attention, multi_head][i % 4]
-        built, x, kind, used = make(r)
+        built, x, kind = make(r)
         feeds = {name: array for name, array in x.items() if array is not None}
         try:
             theirs = stock.session(built)
@@ -207,9 +213,9 @@ def compare(library, count=120, seed=0):
             unknown[make.__name__] += 1
             continue
         assert stock.taken(mine) == 1, f"node {i}, {make.__name__}: left to ONNX Runtime"
-        ours = used(mine.run(None, feeds))
+        ours = used(mine.run(None, feeds), x)
         try:
-            theirs = used((theirs or stock.session(built)).run(None, feeds))
+            theirs = used((theirs or stock.session(built)).run(None, feeds), x)
         except Exception as error:  # ONNX Runtime's own kernel has less: its reason is counted
             unsupported[make.__name__, str(error)[-90:]] += 1
             continue
