@@ -1,8 +1,10 @@
 #include "cuda/backward_plan.h"
 
 #include <algorithm>
+#include <string>
 
 #include "backward/mma/tiles.h"
+#include "core/status.h"
 #include "cuda/dq_order.h"
 #include "cuda/inputs.h"
 #include "cuda/order.h"
@@ -109,26 +111,61 @@ WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &call, con
   return layout;
 }
 
+/// What an entry point computes, and the family that does so for every call.
+struct Computed {
+  const char *name, *family;
+};
+
+Computed computed_by(Entry entry) {
+  switch (entry) {
+    case Entry::dkv:
+      return {"dk and dv", "backward_simt"};
+    case Entry::dq:
+      return {"dq", "backward_simt"};
+    case Entry::dbias:
+      return {"dbias", "backward_simt"};
+    case Entry::dsinks:
+      return {"dsinks", "delta"};
+    default:
+      return {"delta", "delta"};
+  }
+}
+
+/// The error of a call for which a build has no kernel. last: an image that has the entry point, and the reason why it
+/// does not support the call; nullptr where there is none.
+fa_status lacks_kernel(Entry entry, const Image *last, const char *why) {
+  const Computed computed = computed_by(entry);
+  return fail(FA_ERROR_UNSUPPORTED,
+              "fa_backward: this build of libfa has no GPU kernel that computes %s of this call%s%s%s%s; expected a "
+              "build whose FA_IMAGE_FILTER is empty or matches the image of %s, or tensors in memory of the host and "
+              "an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
+              computed.name, last ? " (" : "", last ? last->name : "", last ? " does not support " : "",
+              last ? (std::string(why) + ")").c_str() : "", computed.family);
+}
+
 /// Adds kernels to a plan.
 class Planner {
  public:
   Planner(const BackwardCall &call, const KernelSet &kernels, const Device &device, BackwardPlan *plan)
       : call_(call), kernels_(kernels), device_(device), plan_(plan) {}
 
-  /// The launch of an entry point, by the first image that has it and supports the call.
+  /// The launch of an entry point, by the first image that has it and supports the call. A build with FA_IMAGE_FILTER
+  /// may lack it: the launch then has no image, and the plan's status is an error.
   KernelLaunch best(Entry entry) const {
-    if (kernels_.shared->has(entry)) return launch_of(*kernels_.shared, entry);
-    KernelLaunch kernel;
+    if (kernels_.shared != nullptr && kernels_.shared->has(entry)) return launch_of(*kernels_.shared, entry);
+    const Image *last = nullptr;
     const char *why = nullptr;
     for (const Image *image : kernels_) {
       if (!image->has(entry)) continue;
-      kernel = launch_of(*image, entry);
+      KernelLaunch kernel = launch_of(*image, entry);
       kernel.why_no_better = why;
       why = unsupported_reason(kernel);
       if (why == nullptr) why = encode_maps_of(&kernel);
-      if (why == nullptr) break;
+      if (why == nullptr) return kernel;
+      last = image;
     }
-    return kernel;
+    if (plan_->status == FA_OK) plan_->status = lacks_kernel(entry, last, why);
+    return {};
   }
 
   /// Adds dk, dv and dq in one loop where that suits the call; else returns why not.
@@ -151,6 +188,7 @@ class Planner {
 
   /// Adds a kernel whose blocks own queries: delta, dq or dq_postprocess.
   void add_queries(const KernelLaunch &kernel) {
+    if (kernel.image == nullptr) return;
     const TileConfig &tile = kernel.tile;
     const Tiles tiles =
         tiles_of(call_.cu_seqlens_q != nullptr, call_.batch, call_.rows_q, call_.max_seqlen_q, tile.rows);
@@ -162,6 +200,7 @@ class Planner {
 
   /// Adds a kernel whose blocks own keys. Sequences may share keys under kv_batch_idx, so they are the cache's.
   void add_keys(const KernelLaunch &kernel) {
+    if (kernel.image == nullptr) return;
     const TileConfig &tile = kernel.tile;
     const int64_t longest = call_.kv_batch_idx != nullptr ? call_.rows_k : call_.max_seqlen_k;
     const Tiles tiles = tiles_of(call_.cu_seqlens_k != nullptr, call_.batch, call_.rows_k, longest, tile.keys);
@@ -175,13 +214,17 @@ class Planner {
 
   void add_bias() {
     const KernelLaunch kernel = best(Entry::dbias);
+    if (kernel.image == nullptr) return;
     const int64_t *shape = call_.dbias_shape;
     const Count tiles =
         Count(shape[0]) * shape[1] * ceil_div(shape[2], kernel.tile.rows) * ceil_div(shape[3], kernel.tile.keys);
     add(kernel, {}, number(tiles), 0);
   }
 
-  void add_sinks() { add(best(Entry::dsinks), {}, call_.dsinks_batch * call_.heads_q, 0); }
+  void add_sinks() {
+    const KernelLaunch kernel = best(Entry::dsinks);
+    if (kernel.image != nullptr) add(kernel, {}, call_.dsinks_batch * call_.heads_q, 0);
+  }
 
  private:
   static KernelLaunch launch_of(const Image &image, Entry entry) {

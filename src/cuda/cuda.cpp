@@ -168,6 +168,7 @@ KernelSet kernels_of<ForwardCall>(const KernelEntry &kernel, const Attention &a,
   const size_t best = index_of(kernel);
   KernelSet set;
   set.shared = rows.of[best].combine;
+  set.alone = alone;
   for (size_t i = best; i < row_count && lines.of[i].arch == kernel.arch; i++) {
     MessageBuffer buffer;
     const Row &row = rows.of[i];

@@ -110,9 +110,16 @@ kernels::QuantisedParams params_of(const ForwardCall &call) {
   return s;
 }
 
-/// The error of a call that no kernel of the op supports: its kernel was asked for by name.
-fa_status unsupported(const ForwardPlan &plan) {
+/// The error of a call that no kernel of the op supports: its kernel was asked for by name, or the build left out
+/// those behind it.
+fa_status unsupported(const ForwardPlan &plan, const KernelSet &kernels) {
   const RejectedKernel &last = plan.rejected[plan.rejected_count - 1];
+  if (!kernels.alone)
+    return fail(FA_ERROR_UNSUPPORTED,
+                "fa_forward: this build of libfa has no GPU kernel for this call (%s supports some calls only, and not "
+                "this one: %s); expected a build whose FA_IMAGE_FILTER is empty or matches images of %s, or tensors in "
+                "memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
+                last.image->name, last.why, last.image->codes ? "simt_quantised" : "mma and simt");
   return fail(
       FA_ERROR_UNSUPPORTED,
       "FA_FORCE_KERNEL is \"%s\", which supports some calls only, and not this one: %s; without it another kernel "
@@ -241,6 +248,14 @@ void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet
   if (unsplit > 0) schedule.num_splits = 1;
   set_order(call, device, kernel.tile, plan->slots, &schedule);
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
+  if (unsplit < tiles && kernels.shared == nullptr) {
+    plan->status = fail(FA_ERROR_UNSUPPORTED,
+                        "fa_forward: this build of libfa has no GPU kernel that combines the results of splits, of "
+                        "which this call has %lld; expected args.num_splits of 1, or a build whose FA_IMAGE_FILTER is "
+                        "empty or matches the image of combine",
+                        static_cast<long long>(cut.splits));
+    return;
+  }
   if (unsplit < tiles)
     add_splits(call, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
   add_tickets(call, device, plan);
@@ -273,7 +288,7 @@ ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Dev
     add_loops(call, candidate->cut, kernels, device, &plan);
     return plan;
   }
-  plan.status = unsupported(plan);
+  plan.status = unsupported(plan, kernels);
   return plan;
 }
 

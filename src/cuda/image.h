@@ -37,12 +37,14 @@ constexpr int max_images = 0
     ;
 
 /// The kernels of an op for one operation: the images that support its attention, best first, and the one whose kernels
-/// calls of all of these need (combine; delta and dsinks). The last image supports every call, unless a kernel was
-/// forced by name. Empty where this build lacks the operation.
+/// calls of all of these need (combine; delta and dsinks), nullptr where FA_IMAGE_FILTER left it out. The last image
+/// supports every call, unless a kernel was forced by name or FA_IMAGE_FILTER left that image out. Empty where this
+/// build lacks the operation.
 struct KernelSet {
   const Image *images[max_images] = {};
   int count = 0;
   const Image *shared = nullptr;
+  bool alone = false;  // a kernel was forced by name
 
   const Image *const *begin() const { return images; }
   const Image *const *end() const { return images + count; }
@@ -50,8 +52,6 @@ struct KernelSet {
   /// The number of an image; behind the others the shared one's.
   int index_of(const Image *image) const { return static_cast<int>(std::find(begin(), end(), image) - begin()); }
 };
-
-/// "bf16".
 
 /// All of them, in the order of the list.
 std::span<const Image> images();

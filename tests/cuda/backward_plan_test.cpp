@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/status.h"
 #include "cuda/order.h"
 #include "reference/random.h"
 
@@ -239,6 +240,43 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
   EXPECT_EQ(why_of(of_many_heads, scalar_images(), device), "no kernel of this type and head dimension has one loop");
   device.shared_per_block = 99 << 10;
   EXPECT_EQ(why_of(of_many_heads, gradients, device), "one loop needs more shared memory than the device has");
+}
+
+/// Builds with FA_IMAGE_FILTER may lack the kernels that every call can take.
+TEST(BackwardPlan, NamesTheImageThatABuildLacks) {
+  const auto expect = [](Shaped &s, const KernelSet &kernels, const std::string &computed, const std::string &image) {
+    const BackwardPlan plan = plan_of(s.get(), kernels, small_device());
+    EXPECT_EQ(plan.status, FA_ERROR_UNSUPPORTED);
+    for (const std::string &text : {"no GPU kernel that computes " + computed + " of this call",
+                                    "FA_IMAGE_FILTER is empty or matches the image of " + image})
+      EXPECT_NE(std::string(last_error()).find(text), std::string::npos) << last_error();
+    log_line(plan);
+  };
+  Shaped s(2, 100, 200, 4, 2, 64);
+  s.call.dbias = s.call.dsinks = s.call.q;
+  s.call.dbias_shape[0] = s.call.dbias_shape[1] = 1, s.call.dbias_shape[2] = 100, s.call.dbias_shape[3] = 200;
+  s.call.dsinks_batch = 1;
+  KernelSet kernels = scalar_images();
+  EXPECT_EQ(plan_of(s.get(), kernels, small_device()).status, FA_OK);
+  kernels.shared = nullptr;
+  expect(s, kernels, "delta", "delta");
+  kernels = scalar_images(), kernels.count = 0;
+  expect(s, kernels, "dk and dv", "backward_simt");
+  s.call.dk.data = s.call.dv.data = nullptr;
+  expect(s, kernels, "dq", "backward_simt");
+  s.call.dq.data = nullptr;
+  expect(s, kernels, "dbias", "backward_simt");
+
+  kernels = images_of(kernels::bf16);
+  if (kernels.count < 2) return;  // no kernels for SM 80
+  kernels.count = 1;
+  Shaped16 of_f32(1, 100, 100, 1, 1);
+  EXPECT_EQ(plan_of(of_f32.get(), kernels, small_device()).status, FA_OK);
+  of_f32.call.dout.dtype = FA_F32;
+  expect(of_f32, kernels, "dk and dv", "backward_simt");
+  EXPECT_NE(std::string(last_error()).find("(cuda.sm_80.backward_mma does not support dout is not of the type of q)"),
+            std::string::npos)
+      << last_error();
 }
 
 /// Under a causal mask few blocks of a column are at work at once, as each is a step behind the one before it and all

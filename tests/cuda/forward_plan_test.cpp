@@ -1,6 +1,9 @@
 // The entry point that a forward call takes, from inside.
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "core/status.h"
 #include "forward/mma/tiles.h"
 #include "forward_calls.h"
 
@@ -64,6 +67,30 @@ TEST(ForwardPlan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
   for (const float softcap : {1e-45F, 1e-35F, 257.F, 1e30F})
     EXPECT_EQ(entry_after(64, [=](Shaped &s) { s.attention.softcap = softcap; }), Entry::general) << softcap;
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { slope(s), s.attention.scale = 1e-13F; }), Entry::general);
+}
+
+/// Builds with FA_IMAGE_FILTER may lack the kernels that every call can take.
+TEST(ForwardPlan, NamesTheImageThatABuildLacks) {
+  const auto error_of = [](Shaped &s, const KernelSet &kernels) {
+    const ForwardPlan plan = plan_of(s.get(), kernels, device_of(108));
+    log_line(plan);
+    return std::string(plan.status == FA_OK ? "" : last_error());
+  };
+  Shaped s(1, 1, 4096, 8, 8, 64);
+  s.problem.num_splits = 4;
+  KernelSet kernels = image_of("mma", 64);
+  EXPECT_EQ(error_of(s, kernels), "");
+  kernels.shared = nullptr;
+  EXPECT_NE(error_of(s, kernels).find("combines the results of splits, of which this call has 4"), std::string::npos);
+  s.problem.num_splits = 1;
+  EXPECT_EQ(error_of(s, kernels), "");
+
+  kernels = image_of("wgmma", 64);
+  if (kernels.images[0] == nullptr) return;
+  s.problem.bias = s.problem.q;
+  EXPECT_NE(error_of(s, kernels).find("FA_IMAGE_FILTER is empty or matches images of mma and simt"), std::string::npos);
+  kernels.alone = true;
+  EXPECT_NE(error_of(s, kernels).find("FA_FORCE_KERNEL is \"cuda.sm_90a.wgmma\""), std::string::npos);
 }
 
 /// The sums of steps are those of strides for every row; calls of which 32 bits do not hold them stay general.
