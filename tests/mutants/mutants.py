@@ -4,7 +4,7 @@ mutants.py                          every fault of table.py
 mutants.py --sample 10 --seed 7     ten of them, drawn by this seed
 mutants.py --names NAME,...         these
 mutants.py --generate 20 --seed 7   twenty that universalmutator makes of the sources (pip install universalmutator)
-mutants.py --check                  only whether each text is in the sources, once
+mutants.py --check                  only whether each text is in the sources, once, and each name in the table
 """
 
 import argparse
@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from scratch import Scratch
@@ -44,6 +45,15 @@ def misplaced(mutants):
     return wrong
 
 
+def repeated(mutants):
+    """The names that several have."""
+    counts = Counter(each.name for each in mutants)
+    again = [name for name, count in counts.items() if count > 1]
+    for name in again:
+        print(f"{name}: {counts[name]} faults have this name; expected one, which --names can choose")
+    return again
+
+
 def chosen(options):
     if options.generate:
         from generate import generated  # which needs a package
@@ -62,7 +72,7 @@ def chosen(options):
 def main():
     options = arguments()
     mutants = chosen(options)
-    if misplaced(mutants):
+    if misplaced(mutants) + (repeated(MUTANTS) if options.check else []):
         return 2
     if options.check:
         print(f"{len(mutants)} faults, each in one place")

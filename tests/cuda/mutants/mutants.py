@@ -1,7 +1,7 @@
 """Faults seeded into the kernels, one to an image: the checked suite must see every one of them.
 
 mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--one-of N | NAME...]
-mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once
+mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once, and names are unique
 SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH_mma=...,...;
 PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --one-of N: every Nth of them, others with each commit
 """
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -64,8 +65,9 @@ def seed(mutant, sources: Path):
 
 
 def patterns(sources: Path):
-    """Tries all mutants, each on texts as they are, and names those that are stale."""
-    stale = []
+    """Tries all mutants, each on texts as they are, and names those that are stale, and names that several have."""
+    counts = Counter(mutant.name for mutant in ALL)
+    stale = [f"{name}: {count} mutants have this name, expected one" for name, count in counts.items() if count > 1]
     with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
         for mutant in ALL:
             for file in {file for file, _, _ in edits_of(mutant)}:
