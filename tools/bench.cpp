@@ -146,6 +146,12 @@ void check_usage(const BenchOptions &options) {
     bad_input("--cold goes with no --merge or --backward: it is of calls on caches, fa_forward and fa_append");
 }
 
+/// The round in which a run was interrupted, of the cases that are measured together.
+size_t last_round(const std::vector<Measurement> &measurements) {
+  const Measurement &last = measurements.back();
+  return (last.c.cold ? last : measurements.front()).seconds.size();
+}
+
 /// The outputs that an interrupted run leaves alone, as the end of a sentence.
 std::string unwritten(bool json, bool plot, bool roofline) {
   std::vector<const char *> names;
@@ -173,7 +179,7 @@ int bench(const BenchOptions &options) {
     fmt::print(stderr, "fa bench: interrupted {}{}\n",
                run.measurements.empty()
                    ? "before the first measurement"
-                   : fmt::format("in round {} of {}", run.measurements.front().seconds.size(), options.measure.rounds),
+                   : fmt::format("in round {} of {}", last_round(run.measurements), options.measure.rounds),
                unwritten(json.has_value(), plot.has_value(), roofline.has_value()));
     interruption.end();
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "bench_call.h"
 #include "error.h"
@@ -205,12 +206,54 @@ Round one_round(Prepared *prepared, double budget, const std::function<bool()> &
   return {median(samples), median(plain)};
 }
 
-/// Linux grants more memory than there is and ends programs that use it.
-void check_memory(const BenchCase &c, double before, double free) {
-  const double own = memory_bytes(c);
-  if (free == 0 || before + own <= free) return;
-  failure("{}: out of memory: its tensors have {}{}, and {} are free", name_of(c), bytes_text(own),
-          before == 0 ? "" : fmt::format(" and those of the cases before it {}", bytes_text(before)), bytes_text(free));
+using Cases = std::span<const BenchCase>;
+
+/// The cases from the first one on that are measured together: a cold one, whose caches may fill the memory, alone.
+Cases begin_of(Cases cases) {
+  const auto cold = std::ranges::find(cases, true, &BenchCase::cold);
+  return cases.first(std::max<size_t>(1, static_cast<size_t>(cold - cases.begin())));
+}
+
+/// Refuses cases whose tensors together need more memory than is free: Linux grants it and ends programs that use it.
+void check_memory(Cases cases, double free) {
+  double before = 0;
+  for (const BenchCase &c : cases) {
+    const double own = memory_bytes(c);
+    if (free != 0 && before + own > free)
+      failure("{}: out of memory: its tensors have {}{}, and {} are free", name_of(c), bytes_text(own),
+              before == 0 ? "" : fmt::format(" and those of the cases before it {}", bytes_text(before)),
+              bytes_text(free));
+    before += own;
+  }
+}
+
+/// Measures cases in rounds, and appends them to the measurements. done: steps of the cases before, of `total` ones.
+void measure_together(Cases cases, const MeasureOptions &options, int64_t done, int64_t total,
+                      const std::function<void(int64_t, int64_t, const BenchCase &)> &progress,
+                      const std::function<bool()> &stopped, std::vector<Measurement> *measurements) {
+  const size_t first = measurements->size();
+  const auto count = static_cast<int64_t>(cases.size());
+  std::vector<std::unique_ptr<Prepared>> prepared;
+  for (const BenchCase &c : cases) {
+    if (stopped()) return;
+    progress(done, total, c);
+    prepared.push_back(prepare(c));
+    prepared.back()->call(1);  // starts threads, and refuses impossible calls before anything is measured
+    const Work work = prepared.back()->work();
+    Measurement m = {c, prepared.back()->kernel(), work.flops, work.bytes, {}, prepared.back()->plain(), 0, {}};
+    m.plain_bytes = prepared.back()->plain_bytes();
+    measurements->push_back(std::move(m));
+  }
+  force_kernel("");
+  for (int64_t step = 0; step < options.rounds * count && !stopped(); ++step) {
+    const auto i = static_cast<size_t>(step % count);
+    if (i == 0 && options.at_round) options.at_round();
+    progress(done + step, total, cases[i]);
+    const Round round = one_round(prepared[i].get(), options.seconds, stopped);
+    Measurement &m = (*measurements)[first + i];
+    m.seconds.push_back(round.call);
+    if (!m.plain.empty()) m.plain_seconds.push_back(round.plain);
+  }
 }
 
 }  // namespace
@@ -218,31 +261,17 @@ void check_memory(const BenchCase &c, double before, double free) {
 std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const MeasureOptions &options,
                                  const std::function<void(int64_t, int64_t, const BenchCase &)> &progress,
                                  const std::function<bool()> &stopped) {
-  std::vector<Measurement> measurements;
-  std::vector<std::unique_ptr<Prepared>> prepared;
-  const auto count = static_cast<int64_t>(cases.size());
   const double free = free_memory();
-  double used = 0;
-  for (const BenchCase &c : cases) {
-    if (stopped()) return {};
-    progress(0, options.rounds * count, c);
-    check_memory(c, used, free);
-    used += memory_bytes(c);
-    prepared.push_back(prepare(c));
-    prepared.back()->call(1);  // starts threads, and refuses impossible calls before anything is measured
-    const Work work = prepared.back()->work();
-    Measurement m = {c, prepared.back()->kernel(), work.flops, work.bytes, {}, prepared.back()->plain(), 0, {}};
-    m.plain_bytes = prepared.back()->plain_bytes();
-    measurements.push_back(std::move(m));
-  }
-  force_kernel("");
-  for (int64_t step = 0; step < options.rounds * count && !stopped(); ++step) {
-    const auto i = static_cast<size_t>(step % count);
-    if (i == 0 && options.at_round) options.at_round();
-    progress(step, options.rounds * count, cases[i]);
-    const Round round = one_round(prepared[i].get(), options.seconds, stopped);
-    measurements[i].seconds.push_back(round.call);
-    if (!measurements[i].plain.empty()) measurements[i].plain_seconds.push_back(round.plain);
+  for (Cases rest = cases; !rest.empty(); rest = rest.subspan(begin_of(rest).size()))
+    check_memory(begin_of(rest), free);
+  std::vector<Measurement> measurements;
+  int64_t done = 0;
+  for (Cases rest = cases; !rest.empty() && !stopped();) {
+    const Cases now = begin_of(rest);
+    measure_together(now, options, done, options.rounds * static_cast<int64_t>(cases.size()), progress, stopped,
+                     &measurements);
+    done += options.rounds * static_cast<int64_t>(now.size());
+    rest = rest.subspan(now.size());
   }
   std::erase_if(measurements, [](const Measurement &m) { return m.seconds.empty(); });
   return measurements;

@@ -1,5 +1,5 @@
 // Measures cases in rounds: every case once a round, so that a slow minute of the machine falls on all of them alike
-// and shows in the spread of each.
+// and shows in the spread of each. Cold cases, whose caches may fill the memory, are measured one after another.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct Measurement {
 struct MeasureOptions {
   int64_t rounds = 15;
   double seconds = 0.05;                // of each case in each round
-  std::function<void()> at_round = {};  // called before each round, where it is one
+  std::function<void()> at_round = {};  // called before each round, where it is one, of cases in common or a cold one
 };
 
 /// Calls progress(done, total, case) before each step. Once stopped() is true, returns the cases measured so far, with

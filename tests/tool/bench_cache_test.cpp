@@ -6,7 +6,10 @@
 
 #include "arrays.h"
 #include "bench_fixture.h"
+#include "bench_measure.h"
 #include "bench_report.h"
+#include "error.h"
+#include "machine.h"
 #include "program.h"
 #include "temporary.h"
 
@@ -114,6 +117,19 @@ TEST_F(Bench, PlainMovesHaveALine) {
   ASSERT_NE(line, f.out.npos) << f.out;
   EXPECT_NE(f.out.find("20.0 us", line), f.out.npos) << f.out;
   EXPECT_NE(f.out.find(" 1500.0\n", line), f.out.npos) << f.out;
+}
+
+/// Cold cases are measured one after another, so that memory for one of them suffices; others in common rounds.
+TEST_F(Bench, MemoryIsForOneColdCase) {
+  BenchCase c;
+  c.batch = c.heads_q = c.heads_kv = c.rows_q = 1, c.dim = c.dim_v = 64, c.dtype = FA_F32;
+  c.rows_k = static_cast<int64_t>(0.6 * free_memory()) / (2 * 64 * 4);
+  const auto measured = [](const std::vector<BenchCase> &cases) {
+    return measure(cases, {}, [](int64_t, int64_t, const BenchCase &) {}, [] { return true; }).size();
+  };
+  EXPECT_THROW(measured({c, c}), Failure);
+  c.cold = true;
+  EXPECT_EQ(measured({c, c}), 0u);
 }
 
 TEST_F(Bench, RefusesAppendsAndCachesThatAreNone) {
