@@ -42,11 +42,11 @@ constexpr int shared_bytes(const CodeStream &c) {
 }
 
 /// The most of it: rows of 576 numbers that have a scale and a zero each, or of few numbers.
-constexpr int most_shared_bytes = 40 << 10;
+constexpr int max_shared_bytes = 40 << 10;
 
 constexpr TileConfig tile(const Arch &, int, Entry entry) {
   if (entry != Entry::combine) return {};
-  return {1, 0, threads, most_shared_bytes};
+  return {1, 0, threads, max_shared_bytes};
 }
 
 #ifndef __CUDACC_RTC__  // NVRTC would put it on the device

@@ -13,7 +13,7 @@
 //                           dQ      = dS K
 //   warp 14: statistics      │                                      warps 0 - 3: add dQ
 //   ───────────────────      └────────────────────── dq_full ─────> to registers, to shared memory,
-//   lse, delta, Pairs           dP^T(n + 1) waits  <─── dq_empty ── by TMA to global memory, when it has its turn
+//   lse, delta, Pairs           dP^T(n + 1) waits  <─── dq_empty ── by TMA to global memory, under dq_semaphore
 //   ─ stats_full ──> scores, products
 // clang-format on
 //

@@ -37,7 +37,7 @@ class DqReduce {
         __syncwarp();
         if (lane() == 0) add(row, half, tile.tile);
       });
-      if (lane() == 0 && p_.dq_semaphore != nullptr) end_turn(row);
+      if (lane() == 0 && p_.dq_semaphore != nullptr) release_semaphore(row);
     });
     if (lane() == 0) cp_async_bulk_wait_group();
   }
@@ -48,7 +48,7 @@ class DqReduce {
 
   __device__ static int first_row() { return threadIdx.x / 32 * 32; }
 
-  /// dQ to registers. Then its place is free, before the turn comes: no product waits for that.
+  /// dQ to registers. Its place is free before the semaphore is acquired, so that no product waits for that.
   __device__ __forceinline__ void take(DqChunk (&dq)[halves][2], uint32_t n) {
     if (state_.pairs[n % 4] == Pairs::careful_of_keys) {
       unroll<halves>([&](int half) {
@@ -76,8 +76,8 @@ class DqReduce {
   /// By one thread; row: the warp's first one.
   __device__ void add(int64_t row, int half, int tile) const {
     if (half == 0 && p_.dq_semaphore != nullptr && state_.before.holds(tile)) {
-      const int32_t turn = state_.work.first / B::rows;
-      while (ld_acquire_gpu(counter(row)) != turn) {
+      const int32_t key_tile = state_.work.first / B::rows;
+      while (ld_acquire_gpu(counter(row)) != key_tile) {
       }
       fence_proxy_async_global();
     }
@@ -89,8 +89,8 @@ class DqReduce {
     cp_async_bulk_commit_group();
   }
 
-  /// Lets the next block have its turn once these sums are there.
-  __device__ void end_turn(int64_t row) const {
+  /// Lets the next block add once these sums are in memory.
+  __device__ void release_semaphore(int64_t row) const {
     cp_async_bulk_wait_group();
     fence_proxy_async_global();
     st_release_gpu(counter(row), state_.work.first / B::rows + 1);

@@ -1,4 +1,4 @@
-// A warpgroup that turns scores into weights and gradients of scores, and in the end writes dK or dV. A thread has a
+// A warpgroup that computes weights and gradients of scores from scores, and in the end writes dK or dV. A thread has a
 // key, and half of a step's queries. Scores::differentiate has the lines of the algorithm.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace fa::kernels::backward_tcgen05 {
 
 template <class B>
 class Scores {
-  static constexpr int own = B::columns / 2, chunk = 32;  // queries of a step, and of what is in registers at a time
+  static constexpr int own = B::columns / 2, chunk = 32;  // queries of a step, and of a part that is in registers
 
  public:
   /// half: the number of this warpgroup among its kind.
@@ -101,7 +101,7 @@ class Scores {
     });
   }
 
-  /// What scores take, but for ALiBi: c, or the softcap.
+  /// The constants of scores, but for ALiBi: c, or the softcap.
   template <ScoreMod Mod>
   using Scaling = std::conditional_t<Mod == ScoreMod::softcap, Softcap, float2>;
   template <ScoreMod Mod>

@@ -11,9 +11,9 @@
 //                                              dS^T in shared memory; barrier ds_stored, in the next step: dQ += dS K
 //   dQ warp
 //   ───────
-//   waits for its turn         <─── dq_full ── parts of dQ in shared memory, every warp
-//   adds dQ by TMA, lets the
-//   next block have its turn ────── dq_empty >
+//   acquires dq_semaphore       <─── dq_full ── parts of dQ in shared memory, every warp
+//   adds dQ by TMA, releases
+//   dq_semaphore ────────────────── dq_empty >
 // clang-format on
 #pragma once
 

@@ -47,7 +47,7 @@ __device__ inline void load_tiles(const BackwardParams &p, const TensorMaps &map
 template <class B>
 __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &shared) {
   State<B> &state = *shared.state;
-  const int32_t turn = state.work.first / B::rows;
+  const int32_t key_tile = state.work.first / B::rows;
   uint32_t parity = 0;
 #pragma unroll 1
   for (StreamCoord tile = {0, state.tiles.high - 1}; tile.tile >= state.tiles.low; tile.advance(state.group)) {
@@ -55,7 +55,7 @@ __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &sh
     int32_t *const counter = p.dq_semaphore + row / dq_semaphore_rows;
     mbarrier_wait(shared_address(&state.dq_full), parity);
     if (p.dq_semaphore != nullptr && state.before.holds(tile.tile)) {
-      while (ld_acquire_gpu(counter) != turn) {
+      while (ld_acquire_gpu(counter) != key_tile) {
       }
       fence_proxy_async_global();
     }
@@ -66,7 +66,7 @@ __device__ inline void add_dq(const BackwardParams &p, const SharedMemory<B> &sh
     if (p.dq_semaphore != nullptr) {
       cp_async_bulk_wait_group();
       fence_proxy_async_global();
-      st_release_gpu(counter, turn + 1);
+      st_release_gpu(counter, key_tile + 1);
     }
     parity ^= 1;
   }

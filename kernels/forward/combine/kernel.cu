@@ -33,7 +33,7 @@ struct Partials {
 
 /// log2_groups(splits), in fewer instructions.
 __device__ inline int log2_of_groups(int splits) {
-  static_assert(depth == 8 && log2_groups(most_span) == 5);
+  static_assert(depth == 8 && log2_groups(max_span) == 5);
   return splits <= depth ? 0 : min(32 - __clz((splits - 1) / depth), 5);
 }
 

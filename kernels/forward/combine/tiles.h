@@ -15,13 +15,13 @@ constexpr int quads = 8, columns = 4 * quads;
 constexpr int depth = 8;
 
 /// Splits that a block adds up at a time, at most: all threads then share a row. Further ones take further rounds.
-constexpr int most_span = threads / quads * depth;
+constexpr int max_span = threads / quads * depth;
 
 /// The splits that a block adds up at a time, and the neighbouring threads that share a row, are 8 << this.
 constexpr int log2_groups(int splits) {
   return (splits > depth) + (splits > 2 * depth) + (splits > 4 * depth) + (splits > 8 * depth) + (splits > 16 * depth);
 }
-static_assert(depth << log2_groups(most_span + 1) == most_span);
+static_assert(depth << log2_groups(max_span + 1) == max_span);
 static_assert(quads == depth, "a group of threads has as many splits as threads: each finds the weight of one");
 
 /// Rows of a block.

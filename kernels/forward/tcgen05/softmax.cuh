@@ -1,4 +1,4 @@
-// A softmax warpgroup: turns the scores of its tile of queries, a row a thread, into weights. Softmax::step has the
+// A softmax warpgroup: computes weights of the scores of its tile of queries, a row a thread. Softmax::step has the
 // lines of the algorithm between both products.
 #pragma once
 
@@ -14,9 +14,9 @@ template <class B>
 constexpr float rescale_limit = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
 
 /// Limits of sums, where weights have f32's exponents. There a row computes no maximum once it has a reference: a sum
-/// of a row above most_of_sum moves it. A tile whose sum is above large_sum is summed again as its weights were
+/// of a row above max_row_sum moves it. A tile whose sum is above large_sum is summed again as its weights were
 /// rounded, and one above lost_sum sends the row to the fix-up pass, as sums of values up to 2^87 must not overflow.
-constexpr float most_of_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, lost_exponent = 40;
+constexpr float max_row_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, lost_exponent = 40;
 
 /// -m and l of a thread's row. exact: weights are 2^((x - m) c) in place of 2^(c x - m), as large scores need.
 template <class B>
@@ -47,7 +47,7 @@ struct OnlineSoftmax {
 
   /// update_row_max by the row's sum: m' = m + log2 l where l exceeds the limit.
   __device__ __forceinline__ float rescale_by_sum() {
-    if (!(row.l > most_of_sum) || !is_finite(row.l)) return 1;
+    if (!(row.l > max_row_sum) || !is_finite(row.l)) return 1;
     const float before = row.neg_max;
     set_reference(before - float((__float_as_int(row.l) >> 23) - 127));
     const float a = ex2_approx_ftz(row.neg_max - before);

@@ -66,11 +66,11 @@ constexpr bool has_narrow(int dim) {
   return dim == 192 || dim == 576;
 }
 /// 64 rows of more sums than this fit into no registers.
-constexpr int most_columns_of_values = 512;
+constexpr int max_columns_of_values = 512;
 
 constexpr int columns_of_values(int dim, Entry entry) {
   if (entry == Entry::narrow && dim <= 192) return narrow_columns;
-  return dim < most_columns_of_values ? dim : most_columns_of_values;
+  return dim < max_columns_of_values ? dim : max_columns_of_values;
 }
 
 /// A message from one warp to another that shares its rows has its weights of a tile. Where there is room, the next
@@ -131,7 +131,7 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
-  if (a.head_dim_v > most_columns_of_values) return "values of more than 512 columns";
+  if (a.head_dim_v > max_columns_of_values) return "values of more than 512 columns";
   return unsupported_types_reason(a);
 }
 
