@@ -78,13 +78,15 @@ void Attention::compute(Call *call) const {
   args.q = heads_of("Q", q, q_heads_);
   args.k = heads_of("K", k, kv_heads_);
   args.v = heads_of("V", v, kv_heads_);
+  expect_same_lengths(args.q, args.k, args.v);
   const int64_t batch = args.q.shape[0], rows = args.q.shape[1], count = args.q.shape[2], kv_count = args.k.shape[2];
   const int64_t dim = args.q.shape[3], dim_v = args.v.shape[3];
   const int64_t past = old_k ? old_k.shape.at(2) : 0;
   if (old_k) expect_shape("past_key", old_k, {batch, kv_count, past, dim});
   if (old_v) expect_shape("past_value", old_v, {batch, kv_count, past, dim_v});
-  args.k = joined(call, present_key, old_k, args.k);
-  args.v = joined(call, present_value, old_v, args.v);
+  const Joined joined_k = join(call, present_key, old_k, args.k), joined_v = join(call, present_value, old_v, args.v);
+  args.k = joined_k.all;
+  args.v = joined_v.all;
   const int64_t keys = args.k.shape[1];
 
   int32_t *const offset = call->scratch().take_array<int32_t>(batch);
@@ -119,7 +121,7 @@ void Attention::compute(Call *call) const {
   const Tensor out = call->output(result, four ? std::vector<int64_t>{batch, count, rows, dim_v}
                                                : std::vector<int64_t>{batch, rows, count * dim_v});
   args.out = four ? heads_first(out) : fa::tensor(out.data, out.dtype(), batch, rows, count, dim_v);
-  call->forward(describe_op(q.dtype(), dim, dim_v), args);
+  forward_over(call, describe_op(q.dtype(), dim, dim_v), args, joined_k, joined_v);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fa.hpp>
 #include <memory>
 #include <mutex>
@@ -86,6 +87,29 @@ class Call {
 
   void append(const fa_desc &desc, const fa_append_args &args);
   void forward(const fa_desc &desc, fa::ForwardArgs args);
+
+  // The calls of parts, each on one thread: each(task) calls task(i, ...) of every part, on any threads.
+  template <class Each>
+  void forward_parts(fa::Desc desc, std::vector<fa::ForwardArgs> *parts, const Each &each) {
+    desc.num_threads = 1;
+    desc.parallel_for = nullptr;
+    const auto op = resources_->op(desc);
+    for (fa::ForwardArgs &args : *parts) {
+      args.workspace_size = op->workspace_size(args);
+      args.workspace = scratch_->take(args.workspace_size);
+    }
+    std::mutex mutex;
+    std::exception_ptr failed;  // none may leave a thread of ONNX Runtime
+    each([&](int64_t i, auto...) {
+      try {
+        (*op)((*parts)[i]);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failed = std::current_exception();
+      }
+    });
+    if (failed) std::rethrow_exception(failed);
+  }
 
   // task(i) of each i, 0 .. count - 1, on ONNX Runtime's threads.
   template <class Task>

@@ -151,6 +151,7 @@ void MultiHeadAttention::compute(Call *call) const {
   args.q = heads_of("query", q, heads_);
   args.k = heads_of("key", call->input(key), heads_);
   args.v = heads_of("value", call->input(value), heads_);
+  expect_same_lengths(args.q, args.k, args.v);
   const int64_t batch = args.q.shape[0], rows = args.q.shape[1], dim = args.q.shape[3], dim_v = args.v.shape[3];
   if (const Tensor sum = call->input(bias)) {
     expect_shape("bias", sum, {heads_ * (2 * dim + dim_v)});
@@ -161,8 +162,9 @@ void MultiHeadAttention::compute(Call *call) const {
   const int64_t past = old_k ? old_k.shape.at(2) : 0;
   if (old_k) expect_shape("past_key", old_k, {batch, heads_, past, dim});
   if (old_v) expect_shape("past_value", old_v, {batch, heads_, past, dim_v});
-  args.k = joined(call, present_key, old_k, args.k);
-  args.v = joined(call, present_value, old_v, args.v);
+  const Joined joined_k = join(call, present_key, old_k, args.k), joined_v = join(call, present_value, old_v, args.v);
+  args.k = joined_k.all;
+  args.v = joined_v.all;
   auto *const offset = call->scratch().take_array<int32_t>(batch);
   std::fill(offset, offset + batch, int32_t(past));
   args.q_offset = offset;
@@ -171,7 +173,7 @@ void MultiHeadAttention::compute(Call *call) const {
   args.out = fa::tensor(out.data, out.dtype(), batch, rows, heads_, dim_v);
   const bool more_keys = rows < args.k.shape[1] - past, causal = causal_ && !more_keys;
   if (causal_ && more_keys && rows > 1) args.mask = all_for_last(call, rows, args.k.shape[1], past);
-  call->forward(describe_op(q.dtype(), dim, dim_v, causal), args);
+  forward_over(call, describe_op(q.dtype(), dim, dim_v, causal), args, joined_k, joined_v);
 }
 
 }  // namespace

@@ -128,8 +128,8 @@ def used(results, x):
 
 
 def attention(r):
-    batch, kv_heads, group, kind, version = r.upto(3), r.of(1, 2, 3), r.of(1, 2), r.of("f4", "f4", "f2"), r.of(23, 24)
-    heads, rows, dim, dim_v = kv_heads * group, r.upto(30), r.of(8, 33, 64), r.of(8, 40, 64)
+    batch, kv_heads, group, kind, version = r.upto(3), r.of(1, 2, 3, 8), r.of(1, 2), r.of("f4", "f4", "f2"), r.of(23, 24)
+    heads, rows, dim, dim_v = kv_heads * group, r.of(1, r.upto(30)), r.of(8, 33, 64), r.of(8, 40, 64)
     past, new = r.of(0, r.upto(50)), r.upto(60, 2)
     keys, four, nonpad = past + new, r.of(True, False), version == 24 and past == 0 and r.of(True, False)
     x = dict.fromkeys("Q K V mask past_key past_value nonpad".split())
@@ -156,7 +156,7 @@ def attention(r):
 
 
 def multi_head(r):
-    batch, heads, dim, dim_v, rows, kind = r.upto(3), r.of(1, 2, 4), r.of(8, 24, 64), r.of(8, 64), r.upto(30), "f4"
+    batch, heads, dim, dim_v, rows, kind = r.upto(3), r.of(1, 2, 4, 8), r.of(8, 24, 64), r.of(8, 64), r.of(1, r.upto(30)), r.of("f4", "f4", "f2")
     causal = r.of(True, False)
     past, new = r.of(0, r.upto(40)), r.of(rows, r.upto(50)) if causal else r.upto(50)
     cross = past == 0 and not causal and dim == dim_v and r.of(True, False)
@@ -167,7 +167,7 @@ def multi_head(r):
         x[name] = r.normal(kind, *((batch, heads, new, d) if cross else (batch, new, heads * d)))
     if past:
         x["past_key"], x["past_value"] = r.normal(kind, batch, heads, past, dim), r.normal(kind, batch, heads, past, dim_v)
-    if not cross and r.of(True, False):
+    if not cross and kind == "f4" and r.of(True, False):
         x["bias"] = r.normal(kind, heads * (2 * dim + dim_v))
     if r.of(True, False):
         shape = r.of((batch,), (batch, keys), (batch, rows, keys))
