@@ -64,13 +64,13 @@ class Roofline {
   double bound(const Measurement &m) const { return std::min(peak(m), bandwidth_ * intensity(m)); }
 
   void set_axes() {
-    double least_x = 1e300, most_x = 0, least_y = 1e300, most_y = 0;
+    double min_x = 1e300, max_x = 0, min_y = 1e300, max_y = 0;
     for (const Measurement *m : points_) {
-      least_x = std::min(least_x, intensity(*m)), most_x = std::max({most_x, intensity(*m), peak(*m) / bandwidth_});
-      least_y = std::min({least_y, rate(*m), bound(*m)}), most_y = std::max({most_y, rate(*m), peak(*m)});
+      min_x = std::min(min_x, intensity(*m)), max_x = std::max({max_x, intensity(*m), peak(*m) / bandwidth_});
+      min_y = std::min({min_y, rate(*m), bound(*m)}), max_y = std::max({max_y, rate(*m), peak(*m)});
     }
-    x_ = Axis(least_x, most_x, left, right);
-    y_ = Axis(least_y, most_y, bottom, top);
+    x_ = Axis(min_x, max_x, left, right);
+    y_ = Axis(min_y, max_y, bottom, top);
   }
 
   void add_text(const char *of, double x, double y, const char *anchor, const std::string &text) {

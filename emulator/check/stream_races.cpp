@@ -178,7 +178,7 @@ void StreamRaces::conflict(Comparison &comparison, uint64_t address, const Mark 
     block[1] += rank / shape.cluster[0] % shape.cluster[1];
     block[2] += rank / shape.cluster[0] / shape.cluster[1];
     finding.warps |= 1u << warp;
-    if (finding.blocks.size() < Finding::most_blocks)
+    if (finding.blocks.size() < Finding::max_blocks)
       finding.blocks.insert(block[0] + uint64_t{shape.grid[0]} * (block[1] + uint64_t{shape.grid[1]} * block[2]));
   }
   if (finding.count++ > 0) return;

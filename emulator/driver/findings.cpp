@@ -66,7 +66,7 @@ std::string warps_of(uint32_t mask) {
 std::string blocks_of(const Launch &launch, const Finding &finding) {
   const LaunchShape &shape = launch.shape;
   std::string text = times(finding.blocks.size(), "block");
-  if (finding.blocks.size() == Finding::most_blocks) text += " or more";
+  if (finding.blocks.size() == Finding::max_blocks) text += " or more";
   size_t named = 0;
   for (uint64_t number : finding.blocks) {
     if (named++ == max_blocks_named) return text + ", ...";

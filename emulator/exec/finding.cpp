@@ -9,7 +9,7 @@
 namespace fa::emu {
 namespace {
 
-constexpr size_t most_groups = 1000;
+constexpr size_t max_groups = 1000;
 
 uint64_t number_in_grid(const Cta &cta) {
   const LaunchShape &shape = cta.launch->shape;
@@ -131,9 +131,9 @@ Findings::Group *Findings::count(Violation what, const Warp &warp, uint32_t pc, 
   finding.warps |= 1u << warp.index;
   finding.lines.insert(program.source(pc).line);
   if (is_race(what) && other_pc != no_pc) finding.lines.insert(program.source(other_pc).line);
-  if (finding.blocks.size() < Finding::most_blocks) finding.blocks.insert(number_in_grid(cta));
+  if (finding.blocks.size() < Finding::max_blocks) finding.blocks.insert(number_in_grid(cta));
   bool is_first = finding.count++ == 0 || cta.cluster->number < group.cluster;
-  return is_first && found->second < most_groups ? &group : nullptr;
+  return is_first && found->second < max_groups ? &group : nullptr;
 }
 
 void Findings::describe(Group &group, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, std::string message) {
@@ -161,13 +161,13 @@ void Findings::add(Finding finding) {
 
 size_t Findings::left_out() const {
   std::lock_guard lock(mutex_);
-  return groups_.size() - std::min(groups_.size(), most_groups);
+  return groups_.size() - std::min(groups_.size(), max_groups);
 }
 
 std::vector<Finding> Findings::all() const {
   std::lock_guard lock(mutex_);
   std::vector<const Group *> order;
-  for (size_t i = 0; i < std::min(groups_.size(), most_groups); i++) order.push_back(&groups_[i]);
+  for (size_t i = 0; i < std::min(groups_.size(), max_groups); i++) order.push_back(&groups_[i]);
   std::sort(order.begin(), order.end(), [](const Group *a, const Group *b) {
     return std::tie(a->cluster, a->arrival) < std::tie(b->cluster, b->arrival);
   });

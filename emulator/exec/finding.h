@@ -74,7 +74,7 @@ struct Finding {
   std::set<uint64_t> blocks;  // by their number in the grid; not all where they are many
   std::set<uint32_t> lines;   // of the PTX
 
-  static constexpr size_t most_blocks = 4096;
+  static constexpr size_t max_blocks = 4096;
 };
 
 constexpr uint32_t no_pc = UINT32_MAX;

@@ -13,7 +13,7 @@ namespace fa::emu {
 namespace {
 
 // From bit 0 on: 20 bits of pending arrivals, 20 of expected ones, 21 of transactions (biased), phase, a mark.
-constexpr uint64_t count_mask = most_mbarrier_arrivals, mark = 2;
+constexpr uint64_t count_mask = max_mbarrier_arrivals, mark = 2;
 constexpr int expected_shift = 20, transaction_shift = 40, phase_shift = 61, mark_shift = 62;
 constexpr int32_t bias = 1 << 20;
 
@@ -49,7 +49,7 @@ class Update {
 
   void add_transactions(int64_t bytes) {
     int64_t sum = barrier.transactions + bytes;
-    if (sum > most_mbarrier_arrivals || sum < -int64_t{most_mbarrier_arrivals})
+    if (sum > max_mbarrier_arrivals || sum < -int64_t{max_mbarrier_arrivals})
       refuse("the mbarrier's transaction count would become " + std::to_string(sum) + ", beyond 2^20 - 1");
     barrier.transactions = static_cast<int32_t>(sum);
   }
@@ -112,7 +112,7 @@ void mbarrier_complete(Warp &warp, const Instruction &instruction, int lane, uin
 
 void mbarrier_add_pending(Warp &warp, const Instruction &instruction, int lane, uint32_t address) {
   Update update(warp, instruction, lane, address);
-  if (update.barrier.pending == most_mbarrier_arrivals) update.refuse("too many pending arrivals at an mbarrier");
+  if (update.barrier.pending == max_mbarrier_arrivals) update.refuse("too many pending arrivals at an mbarrier");
   update.barrier.pending++;
   update.store();
 }

@@ -8,7 +8,7 @@
 
 namespace fa::emu {
 
-constexpr uint32_t most_mbarrier_arrivals = (1u << 20) - 1;  // also the largest transaction count
+constexpr uint32_t max_mbarrier_arrivals = (1u << 20) - 1;  // also the largest transaction count
 
 struct Mbarrier {
   uint32_t expected = 0;  // arrivals of a phase

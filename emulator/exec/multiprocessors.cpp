@@ -89,13 +89,13 @@ void Multiprocessors::reset_columns(uint64_t grid) {
 }
 
 std::string Multiprocessors::waiting_for_columns() const {
-  constexpr size_t most_named = 4;
+  constexpr size_t max_named = 4;
   std::lock_guard lock(mutex_);
   std::string text;
   size_t named = 0;
   for (uint32_t number = 0; number < all_.size(); number++)
     for (const Columns &asks : all_[number].waiting) {
-      if (++named > most_named) return text + "; and more blocks wait for columns";
+      if (++named > max_named) return text + "; and more blocks wait for columns";
       text += "; " + asks.owner.name + " waits for " + std::to_string(asks.count) +
               " columns of tensor memory of multiprocessor " + std::to_string(number) + ", of which ";
       if (all_[number].columns.empty()) text += "none are taken";

@@ -10,7 +10,7 @@
 namespace fa::emu {
 namespace {
 
-constexpr size_t most_lines = 32, most_blocks_named = 3;
+constexpr size_t max_lines = 32, max_blocks_named = 3;
 
 std::string index_of(const BlockPosition &one) {
   return "(" + std::to_string(one.block[0]) + "," + std::to_string(one.block[1]) + "," + std::to_string(one.block[2]) +
@@ -43,16 +43,15 @@ std::vector<std::string> describe(std::vector<BlockPosition> positions) {
   }
   std::vector<std::string> lines;
   for (const std::string *warps : order) {
-    if (lines.size() == most_lines) {
+    if (lines.size() == max_lines) {
       lines.push_back("... and more blocks");
       break;
     }
     const auto &blocks = alike[*warps];
     std::string line = blocks.size() == 1 ? "block " : "blocks ";
-    for (size_t i = 0; i < std::min(blocks.size(), most_blocks_named); i++)
+    for (size_t i = 0; i < std::min(blocks.size(), max_blocks_named); i++)
       line += (i ? ", " : "") + index_of(*blocks[i]);
-    if (blocks.size() > most_blocks_named)
-      line += " and " + std::to_string(blocks.size() - most_blocks_named) + " more";
+    if (blocks.size() > max_blocks_named) line += " and " + std::to_string(blocks.size() - max_blocks_named) + " more";
     lines.push_back(line + ": " + *warps);
   }
   return lines;

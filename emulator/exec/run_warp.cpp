@@ -14,7 +14,7 @@ namespace fa::emu {
 namespace {
 
 /// How often a group may jump back in a loop that may wait while others are ready: it may be waiting for them.
-constexpr uint32_t most_turns = 16;
+constexpr uint32_t max_jumps = 16;
 
 template <bool observed>
 class Loop {
@@ -227,7 +227,7 @@ class Loop {
   /// A group may be waiting: for others of the warp, which have a turn now, or for other warps.
   void turn_back(uint32_t number) {
     SpinWatch &watch = warp_.state<SpinWatch>();
-    if (++watch.turns % most_turns != 0) return;
+    if (++watch.turns % max_jumps != 0) return;
     if (others_are_ready(number)) {
       warp_.groups[number].state = GroupState::yielded;
     } else if (watch.turns >= SpinWatch::turns_until_look) {

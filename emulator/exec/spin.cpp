@@ -12,7 +12,7 @@ namespace fa::emu {
 namespace {
 
 constexpr int longest_loop = 1 << 13;  // instructions of loops that are recognised
-constexpr int most_comparisons = 16;   // of whole states: a loop that counts differs every time
+constexpr int max_comparisons = 16;    // of whole states: a loop that counts differs every time
 
 struct Snapshot {
   std::vector<Group> groups;
@@ -67,7 +67,7 @@ bool spins(Warp &warp) {
   const Program &program = *warp.cta->launch->program;
   Snapshot snapshot;
   take(warp, snapshot);
-  for (int step = 0, compared = 0; step < longest_loop && compared < most_comparisons; step++) {
+  for (int step = 0, compared = 0; step < longest_loop && compared < max_comparisons; step++) {
     uint32_t group = select_group(warp);
     if (group != no_group && has_effect(program.module->opcodes[program.source(warp.groups[group].pc).opcode]))
       return false;

@@ -18,10 +18,10 @@ struct TensorRow {
 class TensorBox {
  public:
   TensorMap map;
-  int32_t at[most_dimensions] = {};  // coordinates, innermost first
-  uint16_t offset[3] = {};           // of im2col
-  bool four_rows = false;            // .tile::gather4 and scatter4
-  int32_t row_at[4] = {};            // their rows; at[0]: the column
+  int32_t at[max_dimensions] = {};  // coordinates, innermost first
+  uint16_t offset[3] = {};          // of im2col
+  bool four_rows = false;           // .tile::gather4 and scatter4
+  int32_t row_at[4] = {};           // their rows; at[0]: the column
 
   uint32_t row_elements() const { return map.im2col ? map.channels : map.box[0]; }
   uint32_t row_bytes() const { return static_cast<uint32_t>(map.global_bytes(row_elements())); }
@@ -46,8 +46,8 @@ class TensorBox {
  private:
   /// Where the walk over rows is: coordinates of dimensions 1 to 4, and steps made in each.
   struct Walk {
-    int64_t at[most_dimensions] = {};
-    uint32_t steps[most_dimensions] = {};
+    int64_t at[max_dimensions] = {};
+    uint32_t steps[max_dimensions] = {};
   };
   uint32_t steps_of(uint32_t dimension) const;
   Walk begin() const;

@@ -13,7 +13,7 @@ namespace fa::emu {
 namespace {
 
 constexpr uint64_t signature = 0x70616d726f736e74;  // where NVIDIA's own maps never have it, most likely
-constexpr uint64_t most_extent = uint64_t{1} << 32, stride_limit = uint64_t{1} << 40;
+constexpr uint64_t max_extent = uint64_t{1} << 32, stride_limit = uint64_t{1} << 40;
 
 /// The 128 bytes.
 struct Encoded {
@@ -65,7 +65,7 @@ std::string wrong_extents(const TensorMap &map) {
   std::string multiple = "a multiple of " + std::to_string(alignment);
   if (map.address % alignment != 0) return "globalAddress must be " + multiple;
   for (uint32_t i = 0; i < map.rank; i++)
-    if (map.extent[i] == 0 || map.extent[i] > most_extent)
+    if (map.extent[i] == 0 || map.extent[i] > max_extent)
       return argument("globalDim", i, map.extent[i], "from 1 to 2^32");
   if (map.extent[0] % map.granularity() != 0)
     return argument("globalDim", 0, map.extent[0],
@@ -118,7 +118,7 @@ std::string read_common(TensorMap &map, uint32_t type, uint32_t rank, const void
                         const uint64_t *strides, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
                         uint32_t promotion, uint32_t fill) {
   if (type > static_cast<uint32_t>(TensorType::u6_align16)) return "tensorDataType is not a CUtensorMapDataType";
-  if (rank == 0 || rank > most_dimensions) return "tensorRank is " + std::to_string(rank) + " and must be 1 to 5";
+  if (rank == 0 || rank > max_dimensions) return "tensorRank is " + std::to_string(rank) + " and must be 1 to 5";
   if (!extents || !steps || (rank > 1 && !strides)) return "globalDim, globalStrides or elementStrides is null";
   if (interleave > 2) return "interleave is not a CUtensorMapInterleave";
   if (swizzle > 6) return "swizzle is not a CUtensorMapSwizzle";
@@ -231,7 +231,7 @@ void encode(const TensorMap &map, void *bytes) {
   encoded.signature = signature;
   encoded.set = map.set;
   encoded.address = map.address;
-  for (uint32_t i = 0; i < most_dimensions; i++) {
+  for (uint32_t i = 0; i < max_dimensions; i++) {
     encoded.extent_less_one[i] = static_cast<uint32_t>(map.extent[i] - 1);
     encoded.box_less_one[i] = static_cast<uint16_t>(map.box[i] - 1);
     encoded.step[i] = static_cast<uint8_t>(map.step[i]);
@@ -258,14 +258,14 @@ bool decode(const void *bytes, TensorMap &map) {
   Encoded encoded;
   std::memcpy(&encoded, bytes, sizeof encoded);
   bool known = encoded.signature == signature && encoded.type <= static_cast<uint8_t>(TensorType::u6_align16) &&
-               encoded.rank >= 1 && encoded.rank <= most_dimensions && encoded.interleave <= 2 &&
-               encoded.swizzle <= 6 && encoded.atomicity <= 3 && encoded.fill <= 1;
+               encoded.rank >= 1 && encoded.rank <= max_dimensions && encoded.interleave <= 2 && encoded.swizzle <= 6 &&
+               encoded.atomicity <= 3 && encoded.fill <= 1;
   if (!known) return decode_bits(bytes, map);
   map.set = encoded.set;
   map.type = static_cast<TensorType>(encoded.type);
   map.rank = encoded.rank;
   map.address = encoded.address;
-  for (uint32_t i = 0; i < most_dimensions; i++) {
+  for (uint32_t i = 0; i < max_dimensions; i++) {
     map.extent[i] = uint64_t{encoded.extent_less_one[i]} + 1;
     map.box[i] = encoded.box_less_one[i] + 1u;
     map.step[i] = encoded.step[i];

@@ -15,7 +15,7 @@
 namespace fa::emu {
 
 constexpr uint32_t tensor_map_bytes = 128;
-constexpr uint32_t most_dimensions = 5;
+constexpr uint32_t max_dimensions = 5;
 
 /// Numbers are those of CUtensorMapDataType.
 enum class TensorType : uint8_t {
@@ -62,10 +62,10 @@ struct TensorMap {
   TensorType type = TensorType::u8;
   uint32_t rank = 0;
   uint64_t address = 0;
-  uint64_t extent[most_dimensions] = {1, 1, 1, 1, 1};  // elements, innermost first
-  uint64_t stride[most_dimensions] = {};               // bytes; [0] is one element's
-  uint32_t box[most_dimensions] = {1, 1, 1, 1, 1};     // tiles: elements that a box spans
-  uint32_t step[most_dimensions] = {1, 1, 1, 1, 1};    // of which every step-th is copied
+  uint64_t extent[max_dimensions] = {1, 1, 1, 1, 1};  // elements, innermost first
+  uint64_t stride[max_dimensions] = {};               // bytes; [0] is one element's
+  uint32_t box[max_dimensions] = {1, 1, 1, 1, 1};     // tiles: elements that a box spans
+  uint32_t step[max_dimensions] = {1, 1, 1, 1, 1};    // of which every step-th is copied
   TensorInterleave interleave = TensorInterleave::none;
   TensorSwizzle swizzle = TensorSwizzle::none;
   uint8_t atomicity = 0;  // as tensormap.replace has it; part of the swizzle, where that spans 128 bytes

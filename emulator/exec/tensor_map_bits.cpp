@@ -25,7 +25,7 @@ bool decode_bits(const void *bytes, TensorMap &map) {
   const bool tf32 = field(16, 1) != 0;
   const uint32_t others = halves[2] & ~(0x0021'67ffu | 1u << 18);
   const uint32_t steps = static_cast<uint32_t>(words[6] >> 32 & 0xff'ffff);
-  const bool known = field(0, 4) == 2 && field(18, 1) == 1 && others == 0 && rank <= most_dimensions &&
+  const bool known = field(0, 4) == 2 && field(18, 1) == 1 && others == 0 && rank <= max_dimensions &&
                      type < types.size() && halves[7] == 0 && steps == 0 && halves[15] == 0;
   if (!known || (tf32 && types[type] != TensorType::f32)) return false;
   TensorMap read;

@@ -15,7 +15,7 @@
 namespace fa::emu {
 namespace {
 
-constexpr uint32_t most_rows = 128, most_columns = 256;
+constexpr uint32_t max_rows = 128, max_columns = 256;
 constexpr uint32_t a_columns = 8;  // of A in tensor memory: 32 bytes a row
 
 bool is_small(Element element) {
@@ -157,14 +157,14 @@ void TensorProduct::sum_floats(TensorMemory &memory, const Block &block, const f
 /// f16 and s32: a product in floats, which is exact for integers, then one addition.
 void TensorProduct::sum_others(TensorMemory &memory, const Block &block, const float *a, const float *b) {
   uint32_t depth = depth_of(operands_.shape.a);
-  alignas(64) float sums[most_columns * 4];
+  alignas(64) float sums[max_columns * 4];
   for (uint32_t row = 0; row < block.rows; row += 4) {
-    multiply_tile(sums, most_columns, a + row * depth, depth, b, operands_.shape.columns, 4, block.columns, depth,
+    multiply_tile(sums, max_columns, a + row * depth, depth, b, operands_.shape.columns, 4, block.columns, depth,
                   false);
     for (uint32_t i = 0; i < 4; i++)
       for (uint32_t n = 0; n < block.columns; n++) {
         uint32_t *cell = memory.at(operands_.d.lane + block.lane + row + i, operands_.d.column + n);
-        float sum = sums[i * most_columns + n];
+        float sum = sums[i * max_columns + n];
         if (operands_.shape.result == MmaResult::f16) {
           float before = operands_.accumulate ? float_from_half(static_cast<uint16_t>(*cell)) : 0;
           *cell = half_from_float(std::ldexp(before, -operands_.scale) + sum);
@@ -197,8 +197,8 @@ void TensorProduct::multiply(int number, const Block &block, const float *a, con
 }
 
 void TensorProduct::run() {
-  alignas(64) float b[greatest_depth * most_columns];
-  alignas(64) float a[most_rows * greatest_depth];
+  alignas(64) float b[greatest_depth * max_columns];
+  alignas(64) float a[max_rows * greatest_depth];
   load_b(b);
   for (int number = 0; number < operands_.group; number++)
     for (const Block &block : blocks()) {

@@ -28,12 +28,12 @@ void print(const std::string &text) {
 }
 
 void print_once(const std::string &text) {
-  constexpr size_t most_texts = 1000;
+  constexpr size_t max_texts = 1000;
   if (!verbose()) return;
   static std::mutex mutex;
   static std::set<std::string> printed;
   const std::lock_guard lock(mutex);
-  if (printed.size() < most_texts && printed.insert(text).second) print(text);
+  if (printed.size() < max_texts && printed.insert(text).second) print(text);
 }
 
 }  // namespace fa_plugin

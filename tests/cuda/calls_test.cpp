@@ -67,13 +67,13 @@ class DriverCalls : public testing::TestWithParam<uint32_t> {
   /// Holds the counts to the number of pointers that a call has.
   void expect(const Counts &counts, unsigned pointers) const {
     EXPECT_EQ(counts.queries, promised() ? 0 : pointers);
-    EXPECT_LE(counts.others + counts.launches, most_others + (counts.launches > 2 ? counts.launches - 2 : 0));
+    EXPECT_LE(counts.others + counts.launches, max_others + (counts.launches > 2 ? counts.launches - 2 : 0));
     RecordProperty("queries", int(counts.queries));
     RecordProperty("maps", int(counts.maps));
     RecordProperty("launches", int(counts.launches));
     RecordProperty("others", int(counts.others));
   }
-  static constexpr unsigned most_others = 6;  // of a call of one or two launches
+  static constexpr unsigned max_others = 6;  // of a call of one or two launches
 
   /// Of a forward call whose tensors are `rows` queries over `keys` keys.
   Counts forward(int64_t batch, int64_t rows, int64_t keys, int64_t heads_q, int64_t heads_kv, bool used = false,

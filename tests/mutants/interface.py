@@ -236,7 +236,7 @@ API = [
     Mutant(
         "written_twice", "src/api/view.cpp", "use.written && t.stride[i] == 0", "use.written && t.stride[i] == 1", r"^api\."
     ),
-    Mutant("most_elements", "src/api/view.cpp", "fits && count <= max_elements", "fits", r"^api\."),
+    Mutant("max_elements", "src/api/view.cpp", "fits && count <= max_elements", "fits", r"^api\."),
     Mutant("heads_divide", "src/api/tensors.cpp", "p.heads_q % p.heads_kv == 0", "p.heads_q >= p.heads_kv", r"^api\."),
     Mutant("lse_of_workspace_size", "src/dispatch/auto.cpp", "std::max(*bytes, on_cpu)", "on_cpu", "^cuda.f32", "emulated"),
     Mutant("info_of_the_last", "src/api/info.cpp", "fa_kernel_count() - 1,", "fa_kernel_count(),", r"^api\.info"),

@@ -53,7 +53,7 @@ void initialise(Warp &warp, const Instruction &instruction, uint32_t mask) {
   if constexpr (observed) reset(warp, instruction, mask, where);
   const uint32_t *counts = warp.row<uint32_t>(instruction.c);
   each_lane(mask, [&](uint32_t lane) {
-    if (counts[lane] == 0 || counts[lane] > most_mbarrier_arrivals)
+    if (counts[lane] == 0 || counts[lane] > max_mbarrier_arrivals)
       fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
             "an mbarrier of " + std::to_string(counts[lane]) + " arrivals; 1 to 2^20 - 1 are possible");
     uint64_t bits = Mbarrier{counts[lane], counts[lane], 0, false}.bits();

@@ -117,14 +117,14 @@ void write_sum(const Warp &warp, const Slot *slots, const Form &form, bool whole
 
 /// list: registers of d, a, b, c, and with factors their data, byte and thread of a and b.
 void multiply(Warp &warp, const Instruction &instruction, uint32_t) {
-  constexpr uint32_t columns = 8, most_rows = 16, most_depth = 256;
+  constexpr uint32_t columns = 8, max_rows = 16, max_depth = 256;
   const Form form = std::bit_cast<Form>(instruction.imm);
   const bool bytes = form.flags & in_bytes, whole = form.a >= Type::b1;
   const uint32_t halves = form.rows / 8u, sums = form.flags & half_sum ? 1 : 2;
   const uint32_t tiles = form.depth * bits_of(form.a, bytes) / 128;
   const Slot *d = warp.list(instruction), *as = d + sums * halves, *bs = as + halves * tiles, *cs = bs + tiles;
   const Slot *scales = cs + sums * halves;
-  static thread_local double a[most_rows][most_depth], b[columns][most_depth];
+  static thread_local double a[max_rows][max_depth], b[columns][max_depth];
   for (uint32_t k = 0; k < form.depth; k++) {
     for (uint32_t row = 0; row < form.rows; row++)
       a[row][k] = element(warp, as + row / 8, halves, form.a, bytes, row % 8, k);
@@ -140,7 +140,7 @@ void multiply(Warp &warp, const Instruction &instruction, uint32_t) {
         b[column][k] *= of_b.at(4 * column + of_b.thread(), k / length);
     }
   }
-  double sum[most_rows][columns];
+  double sum[max_rows][columns];
   for (uint32_t row = 0; row < form.rows; row++)
     for (uint32_t column = 0; column < columns; column++) {
       double products = 0;

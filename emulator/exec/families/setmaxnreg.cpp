@@ -14,7 +14,7 @@
 namespace fa::emu {
 namespace {
 
-constexpr uint32_t registers_of_quarter = 65536 / 4, most_registers = 256, unit = 8, group_warps = 4;
+constexpr uint32_t registers_of_quarter = 65536 / 4, max_registers = 256, unit = 8, group_warps = 4;
 
 void change(Warp &warp, const Instruction &instruction, uint32_t);
 
@@ -105,7 +105,7 @@ void change(Warp &warp, const Instruction &instruction, uint32_t) {
 bool decode(Decoder &d) {
   d.expect_operands(1, 1);
   d.out().imm = d.immediate(0);
-  bool fits = d.out().imm >= 24 && d.out().imm <= most_registers && d.out().imm % unit == 0;
+  bool fits = d.out().imm >= 24 && d.out().imm <= max_registers && d.out().imm % unit == 0;
   if (!fits) d.fail("setmaxnreg takes 24 to 256 registers in steps of 8");
   if (d.has("inc") == d.has("dec")) d.fail("expected .inc or .dec");
   d.out().detail = d.has("inc");

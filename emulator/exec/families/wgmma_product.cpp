@@ -13,7 +13,7 @@
 namespace fa::emu::wgmma {
 namespace {
 
-constexpr uint32_t warp_rows = 16, rows = warp_rows * group_warps, most_columns = 256;
+constexpr uint32_t warp_rows = 16, rows = warp_rows * group_warps, max_columns = 256;
 
 void check(Warp &warp, const Instruction &instruction, const OutsideWindow &outside, char operand) {
   if (!outside.happened) return;
@@ -97,7 +97,7 @@ class Accumulators {
 
   /// Two neighbouring columns of a lane: row lane / 4 of half 0 or 1 of the warp's rows, in the tile of 8 columns.
   float *place(uint32_t warp, uint32_t lane, uint32_t half, uint32_t tile) {
-    return values_ + (warp * warp_rows + lane / 4 + 8 * half) * most_columns + tile * 8 + lane % 4 * 2;
+    return values_ + (warp * warp_rows + lane / 4 + 8 * half) * max_columns + tile * 8 + lane % 4 * 2;
   }
   template <class T>
   T *at(uint32_t warp, Slot slot) const {
@@ -115,7 +115,7 @@ class Accumulators {
 
   Warp &warp_;
   const Product *product_ = nullptr;
-  alignas(64) float values_[rows * most_columns];
+  alignas(64) float values_[rows * max_columns];
 };
 
 /// The fragment of A as rows: register r has the bytes 4 (lane % 4) + 16 (r / 2) of row lane / 4 + 8 (r % 2).
@@ -132,9 +132,9 @@ void rows_of_fragment(const uint32_t (&fragment)[4][lanes], Element element, flo
 void add_integers(float *values, const float *sums, const Form &form, bool accumulate) {
   for (uint32_t row = 0; row < rows; row++)
     for (uint32_t column = 0; column < form.columns; column++) {
-      float *place = values + row * most_columns + column;
+      float *place = values + row * max_columns + column;
       int32_t before = accumulate ? std::bit_cast<int32_t>(*place) : 0;
-      int64_t sum = int64_t{before} + static_cast<int32_t>(sums[row * most_columns + column]);
+      int64_t sum = int64_t{before} + static_cast<int32_t>(sums[row * max_columns + column]);
       if (form.saturated) sum = std::min<int64_t>(std::max<int64_t>(sum, INT32_MIN), INT32_MAX);
       *place = std::bit_cast<float>(static_cast<int32_t>(sum));
     }
@@ -150,7 +150,7 @@ void compute(Warp &warp, const Product &product, Accumulators &accumulators) {
   Form form = form_of(instruction);
   uint32_t depth = depth_of(form.a);
   alignas(64) float a[rows * greatest_depth];
-  alignas(64) float b[greatest_depth * most_columns];
+  alignas(64) float b[greatest_depth * max_columns];
   if (form.a_in_registers) {
     for (uint32_t i = 0; i < group_warps; i++) rows_of_fragment(product.a[i], form.a, a + i * warp_rows * depth);
   } else {
@@ -163,14 +163,14 @@ void compute(Warp &warp, const Product &product, Accumulators &accumulators) {
   check(warp, instruction, load_columns(source, 0, form.columns, b, form.columns), 'B');
   accumulators.take(product);
   if (least_power(form.a) != 0 && warp.cta->launch->short_wgmma)
-    return short_sum::multiply_tile(accumulators.values(), most_columns, a, depth, b, form.columns, rows, form.columns,
+    return short_sum::multiply_tile(accumulators.values(), max_columns, a, depth, b, form.columns, rows, form.columns,
                                     depth, product.accumulate, least_power(form.a), least_power(form.b),
                                     form.accumulator == Accumulator::f32);
   if (form.accumulator != Accumulator::s32)
-    return multiply_tile(accumulators.values(), most_columns, a, depth, b, form.columns, rows, form.columns, depth,
+    return multiply_tile(accumulators.values(), max_columns, a, depth, b, form.columns, rows, form.columns, depth,
                          product.accumulate);
-  alignas(64) float sums[rows * most_columns];
-  multiply_tile(sums, most_columns, a, depth, b, form.columns, rows, form.columns, depth, false);
+  alignas(64) float sums[rows * max_columns];
+  multiply_tile(sums, max_columns, a, depth, b, form.columns, rows, form.columns, depth, false);
   add_integers(accumulators.values(), sums, form, product.accumulate);
 }
 

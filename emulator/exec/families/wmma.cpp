@@ -23,7 +23,7 @@ constexpr Shape shapes[] = {{"m16n16k16", 16, 16, 16},
                             {"m8n32k16", 8, 32, 16},
                             {"m16n16k8", 16, 16, 8},
                             {"m8n8k4", 8, 8, 4}};
-constexpr uint32_t most_elements = 512;
+constexpr uint32_t max_elements = 512;
 
 const Shape *shape_of(const Decoder &d) {
   for (const Shape &shape : shapes)
@@ -118,7 +118,7 @@ void multiply(Warp &warp, const Instruction &instruction, uint32_t) {
   const Slot *d = warp.list(instruction), *as = d + (instruction.detail & 15),
              *bs = as + (instruction.detail >> 4 & 15);
   const Slot *cs = bs + (instruction.detail >> 8);
-  std::array<T, most_elements> a, b, sum;
+  std::array<T, max_elements> a, b, sum;
   read_fragment(warp, as, type(1), shape.m * shape.k, a.data());
   read_fragment(warp, bs, type(2), shape.k * shape.n, b.data());
   read_fragment(warp, cs, type(3), shape.m * shape.n, sum.data());

@@ -112,7 +112,7 @@ inline void add_maxima(const float *scores, int64_t first_key, int64_t keys, int
 
 /// The head dimension from which on a score does without products of second parts: these are at most 64 u of it
 /// (u = 2^-24), products of tiles are off by 17 + 3/32 dims u, scale and bias by 16 u, and its bound has dims + 16.
-constexpr int64_t most_products_dim = 96;
+constexpr int64_t max_products_dim = 96;
 
 /// S = Q K^T of one segment, and its maxima.
 template <class Alongside>
@@ -135,7 +135,7 @@ inline void score_segment(const QueryTile &tile, const ScoreMod &m, const Rows &
             },
             alongside);
       };
-      if (Simd::parts == 1 || tile.attention->head_dim >= most_products_dim) {
+      if (Simd::parts == 1 || tile.attention->head_dim >= max_products_dim) {
         multiply(Constant<PartProducts::large>());
       } else {
         multiply(Constant<PartProducts::all>());
