@@ -167,6 +167,13 @@ void load_each(const char *p, int64_t apart, fa_dtype dtype, int64_t n, Real *to
   });
 }
 
+/// The bits of the element at p, of at most 32.
+inline uint32_t bits_at(const char *p, fa_dtype dtype) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, p, size_t(dtype_bytes(dtype)));
+  return bits;
+}
+
 template <class T>
 void write(void *p, T x) {
   std::memcpy(p, &x, sizeof x);
