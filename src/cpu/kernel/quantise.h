@@ -247,7 +247,7 @@ inline void quantise_rows_of(Type type, const TokenRows &rows, const TokenCodes 
 inline void quantise_rows(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation,
                           int64_t first) {
   with_codes(rows.to_dtype, [&](auto type) {
-    with_type(rows.from_dtype, [&](auto from) {
+    with_compute_type(rows.from_dtype, [&](auto from) {
       quantise_rows_of<decltype(type), decltype(from)::dtype>(type, rows, codes, rotation, first);
     });
   });
