@@ -112,7 +112,8 @@ def bare(step: list[Step]) -> list[Step]:
 def forward_changes(of: OfForward) -> dict[str, OfForward]:
     its: dict[str, OfForward] = {"as it is": of, "one more stage": replace(of, stages=of.stages + 1)}
     if isinstance(of, role_tensor.Forward):
-        return {**its, "values from three quarters of the weights on": replace(of, early=0.75), "products of two CTAs": replace(of, ctas=2)}
+        whole = role_tensor.joined(*of.scores[2:])
+        return {**its, "values behind all weights": replace(of, scores=[*of.scores[:2], whole]), "products of two CTAs": replace(of, ctas=2)}
     loose = [one for one in of.loop if not (isinstance(one, Place) and one.kind.startswith("BAR"))]
     return {**its, "a tile's first keys ahead of its queries": replace(of, keys_first=True), "no turns": replace(of, pingpong=False, loop=loose),
             "three warpgroups": replace(of, consumers=3)}  # fmt: skip

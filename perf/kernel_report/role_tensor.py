@@ -19,6 +19,7 @@ from .simulation import Arrive, Barrier, Copy, Mark, Multiply, Result, Role, Sim
 
 RATES = blackwell.RATES[100]
 FRONT_END = 0.13 + 0.11  # instruction cache, branches [P of simulation.py]
+STORE = "STTM"  # of weights to tensor memory, two a register
 PAIR_LATENCY = 181  # from one multiprocessor's shared memory to another's [H of simulation.py, NewFeatures/DSM/Latency]
 TILES = 3  # of queries, that are simulated
 
@@ -59,11 +60,11 @@ class Forward:
     dim_v: int
     keys: int
     stages: int
-    scores: list[Work]  # of a softmax warp: to scores, to the scale of its row, to weights
+    scores: list[Work]  # of a softmax warp: to scores, to the scale of its row, to early weights, to the rest
     correction: Work  # of a tile of queries
     issue: float  # cycles of the thread that multiplies, from one product to the next
     ctas: int = 1
-    early: float = 1  # part of the weights behind which the second product begins
+    early: int = 0  # keys behind whose weights the second product begins, if there is a rest
     results: Work = field(default_factory=lambda: Work(0))  # of the correction, from a complete sum to out
 
     @property
@@ -91,8 +92,8 @@ def simulate_forward(of: Forward, iterations: int) -> Result:
         return [product(of.keys, of.dim, ROWS, f"S{t}", *also, ctas=of.ctas, issue=of.issue)]
 
     def values(t: int, *also: str) -> list[Step]:
-        first = int(of.keys * of.early) // DEPTH * DEPTH
-        if first == of.keys:
+        first = of.early
+        if len(of.scores) == 3:
             return [Wait(f"P{t}"), product(of.dim_v, of.keys, 0, *also, ctas=of.ctas, issue=of.issue)]
         return [Wait(f"P{t}"), product(of.dim_v, first, 0, ctas=of.ctas, issue=of.issue), Wait(f"rest of P{t}"),
                 product(of.dim_v, of.keys - first, 0, *also, ctas=of.ctas, issue=of.issue)]  # fmt: skip
@@ -106,9 +107,8 @@ def simulate_forward(of: Forward, iterations: int) -> Result:
     queries: list[Step] = [Wait("Q free"), Copy(2 * ROWS * of.dim * ELEMENT, "Q there")]
 
     def softmax(t: int) -> list[Step]:
-        first, second, weights = of.scores
-        early, late = weights.part(of.early), weights.part(1 - of.early)
-        rest: list[Step] = [late, Arrive(f"rest of P{t}")] if of.early < 1 else []
+        first, second, early, *late = of.scores
+        rest: list[Step] = [*late, Arrive(f"rest of P{t}")] if late else []
         scale: list[Step] = [Wait(f"scale {t} read"), second, Arrive(f"scale {t}")]
         each: list[Step] = [Wait(f"S{t}"), first, *scale, early, Arrive(f"P{t}"), *rest]
         return (each * iterations + [Arrive(f"sums {t}")]) * TILES
@@ -147,8 +147,9 @@ def fa4(of: blackwell.Counts) -> Forward:
     weights = Work(max(units["MUFU"], issued) + st + LATENCY["MUFU"] + FRONT_END * of.issued["softmax"],
                    {"MUFU": units["MUFU"], "FP32": units["FP32"], "ALU": maxima, "issue": issued, "TMEM": st})  # fmt: skip
     count = 2 * (of.dim + of.keys) / DEPTH
-    return Forward(f"FA4 {of.name}", of.dim, of.dim_v, of.keys, 2, [to_scores, Work(LATENCY["shared"]), weights], Work(of.issued["correction"] / 2),
-                   of.issued["products"] / count, of.ctas, 0.75, results(of.dim_v))  # fmt: skip
+    its = [to_scores, Work(LATENCY["shared"]), weights.part(0.75), weights.part(0.25)]
+    return Forward(f"FA4 {of.name}", of.dim, of.dim_v, of.keys, 2, its, Work(of.issued["correction"] / 2),
+                   of.issued["products"] / count, of.ctas, of.keys * 3 // 4, results(of.dim_v))  # fmt: skip
 
 
 def results(columns: int) -> Work:
@@ -159,11 +160,14 @@ def results(columns: int) -> Work:
 def ours(name: str, dim: int, keys: int, stages: int, found: list[roles.Role]) -> Forward:
     """Of the barriers of an iteration of softmax, the last is not on the shortest way."""
     by_name = {role.name: role.iteration for role in found}
-    _, to_scores, scale, weights = parts(by_name["softmax"])
+    softmax = by_name["softmax"]
+    _, *scores = parts(softmax)
+    last = max(n for n, i in enumerate(softmax) if i.opcode == "SYNCS")
+    early = sum(2 * roles.width(i) for i in softmax[:last] if i.opcode == STORE)
     products = by_name["products"]
     count = sum(i.opcode == PRODUCT for i in products)
     correction = work(by_name["correction"])
-    return Forward(name, dim, dim, keys, stages, [to_scores, scale, weights], correction.part(0.5), len(products) / count, results=results(dim))
+    return Forward(name, dim, dim, keys, stages, scores, correction.part(0.5), len(products) / count, early=early, results=results(dim))
 
 
 # Products of a step; ': the next step's. A CTA of FlashAttention-4 has dP first.

@@ -215,12 +215,16 @@ class Simulation:
         return end
 
     def work(self, state: State, step: Work, now: float) -> float:
-        left = step.alone - state.done
-        part = min(left, GRAIN)
-        share = part / step.alone if step.alone else 0
-        end = max([now + part] + [self.take(unit, now, cycles * share) for unit, cycles in step.units.items() if cycles])
-        state.done += part
-        if state.done >= step.alone:
+        """A unit is taken for whole cycles, those of an instruction: a single one waits for it once."""
+        before, state.done = state.done, min(state.done + GRAIN, step.alone)
+        over = state.done >= step.alone
+
+        def taken(cycles: float, done: float) -> float:
+            return cycles if done >= step.alone else int(cycles * done / step.alone)
+
+        due = {unit: taken(cycles, state.done) - (taken(cycles, before) if before else 0) for unit, cycles in step.units.items()}
+        end = max([now + state.done - before] + [self.take(unit, now, cycles) for unit, cycles in due.items() if cycles])
+        if over:
             state.at, state.done = state.at + 1, 0
         return end
 

@@ -12,7 +12,8 @@
 //   <─ k_empty, v_empty ─ (commits)                  a thread
 //                                                  a ─────────── scales_full[t] ──> O[t] = O[t] a, where a row of
 //                                                    <────────── scales_empty[t] ── the warp has an a below 1
-//                        O[t] += P[t] V <─ p_full[t] ─ P[t] in place of S[t]
+//                        O[t] += P[t] V <─ p_full[t] ─ P[t] in place of S[t], but
+//                                       <─ p_rest[t] ─ for its last keys; its last keys
 //                                       <─ p_full[t] ────────────────────────────── O[t] may be added to
 //                        ─ o_full[t] ─────────────────────────────────────────────> O[t] is complete
 //                                                  l, m ─── final_stats_full[t] ──> O[t] / l to out
@@ -54,6 +55,10 @@ struct Block {
   static constexpr bool values_in_keys = false;
   static constexpr bool score_mod = E == Entry::score_mod;
   static constexpr int queries = shape.queries;
+  // The first keys of a tile, whose weights are multiplied while those of the others are computed. A single tile of
+  // queries has another tile of scores for that time, and registers do not suffice with features.
+  static constexpr int early_keys = queries == 2 && !score_mod ? keys - 32 : keys;
+  static constexpr bool has_rest = early_keys < keys;
   static constexpr int rows = tcgen05::rows(shape), threads = tcgen05::threads(shape);
 
   // Warps of the roles, the first or the only one.
@@ -81,7 +86,7 @@ template <class B>
 struct State {
   CancelResponse response;  // where a block takes its next work tile from
   uint64_t answered, q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], o_full[B::queries];
+  uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], p_rest[tiles_of_scores], o_full[B::queries];
   uint64_t scales_full[B::queries], scales_empty[B::queries], final_stats_full[B::queries],
       final_stats_empty[B::queries];
   uint32_t work_indices[max_work_tiles];   // of the work tiles after the block's first one
@@ -131,6 +136,7 @@ struct SharedMemory {
     for (int i = 0; i < tiles_of_scores; i++) {
       mbarrier_init(shared_address(&state->s_full[i]), products);
       mbarrier_init(shared_address(&state->p_full[i]), softmax + correction);
+      mbarrier_init(shared_address(&state->p_rest[i]), softmax);
     }
     for (int t = 0; t < B::queries; t++) {
       mbarrier_init(shared_address(&state->o_full[t]), products);

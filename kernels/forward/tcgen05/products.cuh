@@ -68,7 +68,13 @@ class Products {
     constexpr uint32_t descriptor = instruction_descriptor<typename B::Element, B::dim_v, true>();
     const typename B::Weights p = Columns<B>::weights(from);
     const uint32_t o = Columns<B>::out(t).address;
-    unroll<B::keys / 16>([&](int i) { tcgen05_mma(o, p.depths(i), v.columns(i), descriptor, iteration > 0 || i > 0); });
+    unroll<B::keys / 16>([&](int i) {
+      if (B::has_rest && i == B::early_keys / 16) {
+        rest_.wait(state_.p_rest[from], from);
+        tcgen05_fence_after_thread_sync();
+      }
+      tcgen05_mma(o, p.depths(i), v.columns(i), descriptor, iteration > 0 || i > 0);
+    });
     tcgen05_commit(shared_address(&state_.o_full[t]));
     if (!releases) return;
     tcgen05_commit(shared_address(state_.v_empty + values_.stage));
@@ -79,7 +85,7 @@ class Products {
   const SharedMemory<B> &shared_;
   State<B> &state_;
   PipelineState<B::stages> keys_, values_;
-  Phases weights_;
+  Phases weights_, rest_;
 };
 
 }  // namespace fa::kernels::tcgen05

@@ -265,20 +265,31 @@ class Softmax {
         word[j] = pack<typename B::Element>(weights.x, weights.y);
       });
       tcgen05_st_32x32b_x16(s + chunk / 2 * i, word);
+      if (B::has_rest && chunk * (i + 1) == B::early_keys) {
+        announce_weights(barrier(state_.p_full) + 8 * at);
+        // ptxas would compute all weights before it stores the first: the rest depend on an instruction behind them.
+        softmax.c = in_register_of_warp(softmax.c);
+      }
     });
     const float2 sums = add_rn_f32x2(l[0], l[1]);
     const float sum = sums.x + sums.y;
     softmax.row.l += sum;
-    tcgen05_wait_st();
     if constexpr (follows_sums) {
       const bool large = !exact && !(sum <= large_sum);
       if (__any_sync(~0u, large)) {
+        tcgen05_wait_st();
         const float rounded = sum_of_weights(s);
         if (large) softmax.round_sum(sum, rounded);
       }
     }
+    announce_weights(barrier(B::has_rest ? state_.p_rest : state_.p_full) + 8 * at);
+  }
+
+  /// Lets products use the weights that this warp has stored.
+  __device__ __forceinline__ static void announce_weights(uint32_t barrier) {
+    tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
-    arrive_as_warp(barrier(state_.p_full) + 8 * at);
+    arrive_as_warp(barrier);
   }
 
   /// The address of this tile's of barriers that all tiles have.

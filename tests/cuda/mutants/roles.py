@@ -10,11 +10,11 @@ NUMBER = r"\] is .*, expected -?nan"
 ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
 
 
-def role(name, file, old, new, expected, test="InAWindow", formal=False, image=IMAGE, entry="plain"):
+def role(name, file, old, new, expected, test="InAWindow", formal=False, image=IMAGE, entry="plain", also=()):
     """In blocks that have several work tiles each, by most tests."""
     test = test if test == "Features" else f"ManyTiles{test}"
     return Mutant(name, image, file, old, new, expected, test=f"Tcgen05.{test}", program="cuda", device="sm_100a:sms=2", formal=formal,
-                  entry=entry)
+                  entry=entry, also=also)
 
 
 def of_one_tile(name, file, old, new, expected):
@@ -61,10 +61,17 @@ ROLES = [
          "        if (iteration > 0) scale(t);\n        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n",
          "        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);\n        if (iteration > 0) scale(t);\n", ANY),
     role("correction_under_way", "forward/tcgen05/correction.cuh", "    phases_.wait(state_.o_full[t], sums + t);\n    if (!__any", "    if (!__any", ANY),
-    role("wait_for_weights", "forward/tcgen05/softmax.cuh", "    tcgen05_wait_st();\n", "", RACE),
+    role("wait_for_weights", "forward/tcgen05/softmax.cuh", "    tcgen05_wait_st();\n    tcgen05_fence", "    tcgen05_fence", RACE),
     role("wait_for_corrected_sums", "forward/tcgen05/correction.cuh", "    tcgen05_wait_st();\n", "", RACE),
     role("fence_before_products", "forward/tcgen05/softmax.cuh", "    tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),
-    role("fence_behind_weights", "forward/tcgen05/products.cuh", "    tcgen05_fence_after_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("fence_behind_weights", "forward/tcgen05/products.cuh", "from);\n    tcgen05_fence_after_thread_sync();\n", "from);\n", r"tensor-fence", formal=True),
+    role("wait_for_the_rest", "forward/tcgen05/products.cuh", "        rest_.wait(state_.p_rest[from], from);\n", "", RACE),
+    role("fence_behind_the_rest", "forward/tcgen05/products.cuh", "        tcgen05_fence_after_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("rest_with_the_first_weights", "forward/tcgen05/products.cuh", "i == B::early_keys / 16", "i == B::keys / 16 - 1", RACE),
+    role("rest_of_the_other_tile", "forward/tcgen05/softmax.cuh", "state_.p_rest : state_.p_full) + 8 * at", "state_.p_rest : state_.p_full) + 8 * (1 - 2 * t_)", ANY),
+    role("correction_with_the_rest", "forward/tcgen05/correction.cuh", "arrive_as_warp(state_.p_full[", "arrive_as_warp(state_.p_rest[", ANY,
+         also=(("forward/tcgen05/block.cuh", "state->p_full[i]), softmax + correction)", "state->p_full[i]), softmax)"),
+               ("forward/tcgen05/block.cuh", "state->p_rest[i]), softmax)", "state->p_rest[i]), softmax + correction)"))),
     role("wait_for_scores_in_registers", "common/tensor_memory.cuh",
          "  asm volatile(\"tcgen05.wait::ld.sync.aligned;\" ::: \"memory\");\n", "", r"unwaited-load|" + RACE, formal=True),
     role("commit_of_the_other_tile", "forward/tcgen05/products.cuh", "tcgen05_commit(shared_address(&state_.s_full[to]));",
