@@ -23,5 +23,5 @@ int main() {
   device.memory_rate = rate;
   fa::kernels::TileConfig tile = {};
   tile.keys = static_cast<int>(keys);
-  std::printf("%ld\n", static_cast<long>(fa::cuda::group_of_keys(inputs, device, tile, slots, batch * heads_kv)));
+  std::printf("%ld\n", static_cast<long>(fa::cuda::key_l2_section(inputs, device, tile, slots, batch * heads_kv)));
 }

@@ -208,7 +208,7 @@ class Planner {
     TileSchedulerParams schedule = schedule_of(tile.keys, tiles, call_.heads_kv);
     if (all > 0)
       schedule.l2_section =
-          group_of_keys(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
+          key_l2_section(call_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
     add(kernel, schedule, all, std::max(call_.attention->head_dim, call_.attention->head_dim_v));
   }
 

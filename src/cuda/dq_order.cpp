@@ -48,7 +48,7 @@ bool fixed_order_pays(const BackwardCall &call, const Image &image, const TileCo
   const int64_t columns = call.heads_kv, slots = max_active_blocks(Entry::bwd_fused, tile, device);
   const int64_t tiles = ceil_div(call.max_seqlen_k, tile.keys);
   if (columns == 0 || tiles == 0) return true;
-  const int64_t group = group_of_keys(call, device, tile, slots, columns), together = ceil_div(slots, group);
+  const int64_t group = key_l2_section(call, device, tile, slots, columns), together = ceil_div(slots, group);
   const double steps = std::ceil(queries / tile.rows) * static_cast<double>(call.heads_q / columns);
   const double steps_per_slot = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
   // Under a window or chunk the next tile of keys comes to the same queries this many steps later by itself. Where that

@@ -66,15 +66,16 @@ template <class Call>
 fa_status CudaEngine::do_execute(Call call) const {
   const bool cpu_fallback = attention_.device == FA_DEVICE_AUTO;
   if (const char *why = forked_reason()) return cpu_fallback ? try_other_engine : fail(FA_ERROR_DRIVER, "%s", why);
-  MemorySpace place = MemorySpace::device;
+  MemorySpace space = MemorySpace::device;
   CUcontext wanted = nullptr;
   bool translate = false;
   if (!attention_.device_pointers)
-    if (const fa_status status = find_place(device_, &call, cpu_fallback, &place, &wanted, &translate)) return status;
-  if (place == MemorySpace::host) return try_other_engine;
+    if (const fa_status status = find_memory_space(device_, &call, cpu_fallback, &space, &wanted, &translate))
+      return status;
+  if (space == MemorySpace::host) return try_other_engine;
   if (kernels_.of<Call>().count == 0)
-    return place == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
-  if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);
+    return space == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
+  if (space == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {

@@ -30,7 +30,7 @@ struct Candidate {
   const Image *image;
   Entry entry;
   TileConfig tile;
-  TilingChoice cut;
+  TilingChoice tiling;
 };
 
 /// The entry points of an op's images, best first. Tensor maps are not encoded here.
@@ -43,16 +43,16 @@ class Candidates {
   std::optional<Candidate> next() {
     for (; image_ < kernels_.count; image_++, entry_ = 0, has_any_ = false) {
       const Image &image = *kernels_.images[image_];
-      const TilingChoice usual = cut_for(p_, image, kernels_, device_);
+      const TilingChoice usual = default_tiling_of(p_, image, kernels_, device_);
       const Entry entries[] = {Entry::narrow, Entry::plain, Entry::score_mod, Entry::general, usual.entry};
       while (entry_ < std::size(entries)) {
         const Entry entry = entries[entry_++];
         const TileConfig tile = image.tile_of(entry);
-        const TilingChoice cut = tile.splits_and_packs ? cut_of(p_, image, tile, kernels_, device_) : usual;
-        if (!image.has(entry) || !may_take(entry, tile, cut)) continue;
+        const TilingChoice tiling = tile.splits_and_packs ? tiling_of(p_, image, tile, kernels_, device_) : usual;
+        if (!image.has(entry) || !may_take(entry, tile, tiling)) continue;
         has_any_ = true;
-        const char *why = unsupported_reason(image, entry, tile, cut);
-        if (why == nullptr) return Candidate{&image, entry, tile, cut};
+        const char *why = unsupported_reason(image, entry, tile, tiling);
+        if (why == nullptr) return Candidate{&image, entry, tile, tiling};
         plan_->reject(image, entry, why);
       }
       if (!has_any_) plan_->reject(image, usual.entry, "the family does not have it");
@@ -61,22 +61,22 @@ class Candidates {
   }
 
  private:
-  bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &cut) const {
-    const bool invariant = p_.attention->batch_invariant;                 // rows of any number, by one entry point
-    const bool few = cut.entry == Entry::decode && !tile.values_in_keys;  // which then reads half as much as others
-    return entry == cut.entry || (tile.splits_and_packs && !few && !invariant) || cut.whole;
+  bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &tiling) const {
+    const bool invariant = p_.attention->batch_invariant;                    // rows of any number, by one entry point
+    const bool few = tiling.entry == Entry::decode && !tile.values_in_keys;  // which then reads half as much as others
+    return entry == tiling.entry || (tile.splits_and_packs && !few && !invariant) || tiling.whole;
   }
 
   const char *unsupported_reason(const Image &image, Entry entry, const TileConfig &tile,
-                                 const TilingChoice &cut) const {
-    if (wastes_rows(p_, tile, cut)) return "few rows of heads that its tiles do not pack";
+                                 const TilingChoice &tiling) const {
+    if (wastes_rows(p_, tile, tiling)) return "few rows of heads that its tiles do not pack";
     if (const char *why = image.family->unsupported_call_reason(entry, plan_->params)) return why;
     if (!tile.alibi && plan_->params.alibi_slopes.data != nullptr) return "ALiBi at this head dimension";
     if (tile.values_in_keys && !values_are_in_keys(plan_->params))
       return "values that are not the first columns of keys";
     if (image.codes != nullptr)
       if (const char *why = image.codes->unsupported_factors_reason(plan_->params)) return why;
-    return tile.box_keys > 0 ? unmappable_reason(p_, plan_->params, tile, cut.packed) : nullptr;
+    return tile.box_keys > 0 ? unmappable_reason(p_, plan_->params, tile, tiling.packed) : nullptr;
   }
 
   const ForwardCall &p_;
@@ -127,15 +127,15 @@ fa_status unsupported(const ForwardPlan &plan, const KernelSet &kernels) {
       last.image->name, last.why);
 }
 
-kernels::TileSchedulerParams schedule_of(const ForwardCall &call, const TilingChoice &cut, int rows) {
-  const Tiles tiles = tiles_of(call, rows, cut.packed);
+kernels::TileSchedulerParams schedule_of(const ForwardCall &call, const TilingChoice &tiling, int rows) {
+  const Tiles tiles = tiles_of(call, rows, tiling.packed);
   kernels::TileSchedulerParams schedule = {};
   schedule.tile_rows = rows;
   schedule.tiles = static_cast<int32_t>(number(tiles.count));
   schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
-  schedule.head_groups = static_cast<int32_t>(call.heads_q / cut.packed);
-  schedule.heads_per_tile = static_cast<int32_t>(cut.packed);
-  schedule.num_splits = static_cast<int32_t>(cut.splits);
+  schedule.head_groups = static_cast<int32_t>(call.heads_q / tiling.packed);
+  schedule.heads_per_tile = static_cast<int32_t>(tiling.packed);
+  schedule.num_splits = static_cast<int32_t>(tiling.splits);
   schedule.split_keys = call.attention->batch_invariant ? invariant_split_keys : 0;
   return schedule;
 }
@@ -235,16 +235,16 @@ LaunchLoop &add_loop(const KernelLaunch &kernel, const kernels::TileSchedulerPar
 
 /// The launches of a kernel that has been chosen, the first loop's first: of tiles that are not split, of others, or of
 /// both. Their order is one, and follows from the number of splits that most tiles have.
-void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
+void add_loops(const ForwardCall &call, const TilingChoice &tiling, const KernelSet &kernels, const Device &device,
                ForwardPlan *plan) {
   KernelLaunch &kernel = plan->loop[0].kernels[0];
-  kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
+  kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, tiling.packed));
   kernel.takes_over = kernel.image->family == &kernels::tcgen05::family;
   kernel.dependent = waits_by_itself(kernel);
   plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
-  const int64_t tiles = number(all_tiles_of(call, kernel.tile.rows, cut.packed));
-  const int64_t unsplit = cut.splits == 1 ? tiles : cut.unsplit_tiles;
-  kernels::TileSchedulerParams schedule = schedule_of(call, cut, kernel.tile.rows);
+  const int64_t tiles = number(all_tiles_of(call, kernel.tile.rows, tiling.packed));
+  const int64_t unsplit = tiling.splits == 1 ? tiles : tiling.unsplit_tiles;
+  kernels::TileSchedulerParams schedule = schedule_of(call, tiling, kernel.tile.rows);
   if (unsplit > 0) schedule.num_splits = 1;
   set_order(call, device, kernel.tile, plan->slots, &schedule);
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
@@ -253,11 +253,11 @@ void add_loops(const ForwardCall &call, const TilingChoice &cut, const KernelSet
                         "fa_forward: this build of libfa has no GPU kernel that combines the results of splits, of "
                         "which this call has %lld; expected args.num_splits of 1, or a build whose FA_IMAGE_FILTER is "
                         "empty or matches the image of combine",
-                        static_cast<long long>(cut.splits));
+                        static_cast<long long>(tiling.splits));
     return;
   }
   if (unsplit < tiles)
-    add_splits(call, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, cut.splits, plan), plan);
+    add_splits(call, *kernels.shared, &add_loop(kernel, schedule, unsplit, tiles, tiling.splits, plan), plan);
   add_tickets(call, device, plan);
 }
 
@@ -279,13 +279,14 @@ ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Dev
     KernelLaunch &kernel = plan.loop[0].kernels[0];
     kernel.image = candidate->image, kernel.entry = candidate->entry, kernel.tile = candidate->tile;
     if (kernel.tile.box_keys > 0) {
-      if (const char *why = encode_maps(call, call.out, kernel.tile, candidate->cut.packed, &kernel.maps.emplace())) {
+      if (const char *why =
+              encode_maps(call, call.out, kernel.tile, candidate->tiling.packed, &kernel.maps.emplace())) {
         plan.reject(*kernel.image, kernel.entry, why);
         kernel = {};
         continue;
       }
     }
-    add_loops(call, candidate->cut, kernels, device, &plan);
+    add_loops(call, candidate->tiling, kernels, device, &plan);
     return plan;
   }
   plan.status = unsupported(plan, kernels);

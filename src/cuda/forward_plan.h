@@ -51,7 +51,7 @@ void add_tickets(const ForwardCall &call, const Device &device, ForwardPlan *pla
 /// Bytes that are enough for a call's plan, and for the plan of every smaller one: never falls when a bound rises.
 Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const Device &device);
 
-/// Which kernel, into how many splits it cuts keys, and why not those that are better at other calls; "" without one.
+/// The kernel, the number of splits, and the reasons against kernels that are better at other calls; "" without one.
 std::string log_line(const ForwardPlan &plan);
 
 }  // namespace fa::cuda

@@ -89,8 +89,8 @@ void set_order(const Inputs &p, const Device &device, const kernels::TileConfig 
   schedule->tail_tiles = static_cast<int32_t>(tail_tiles_for(p, *schedule, columns, tiles_at_once));
 }
 
-int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::TileConfig &tile, int64_t slots,
-                      int64_t columns) {
+int64_t key_l2_section(const Inputs &p, const Device &device, const kernels::TileConfig &tile, int64_t slots,
+                       int64_t columns) {
   const Attention &a = *p.attention;
   const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
   const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);

@@ -16,7 +16,7 @@ void set_order(const Inputs &inputs, const Device &device, const kernels::TileCo
 bool is_causal_imbalanced(const Attention &attention);
 
 /// TileSchedulerParams::l2_section of blocks that own keys, and read the queries of the heads that attend them.
-int64_t group_of_keys(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
-                      int64_t columns);
+int64_t key_l2_section(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
+                       int64_t columns);
 
 }  // namespace fa::cuda

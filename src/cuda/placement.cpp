@@ -154,8 +154,8 @@ class PlacementScan {
 }  // namespace
 
 template <class Call>
-fa_status find_place(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
-                     bool *translate) {
+fa_status find_memory_space(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
+                            bool *translate) {
   PlacementScan finder(device, cpu_fallback);
   if (!each_pointer(call, [&](const char *name, char **data) { return finder.look(name, *data); }))
     return last_status();
@@ -179,8 +179,8 @@ fa_status translate_addresses(Call *call) {
   return each_pointer(call, move) ? FA_OK : last_status();
 }
 
-#define FA_INSTANTIATE(op, Op, FIELDS)                                                                 \
-  template fa_status find_place(const Device &, Op##Call *, bool, MemorySpace *, CUcontext *, bool *); \
+#define FA_INSTANTIATE(op, Op, FIELDS)                                                                        \
+  template fa_status find_memory_space(const Device &, Op##Call *, bool, MemorySpace *, CUcontext *, bool *); \
   template fa_status translate_addresses(Op##Call *);
 FA_OPERATIONS(FA_INSTANTIATE)
 #undef FA_INSTANTIATE

@@ -18,8 +18,8 @@ enum class MemorySpace {
 /// describes: memory of another device, or neither place reaches all of it. cpu_fallback: MemorySpace::host is a
 /// result, not an error.
 template <class Call>
-fa_status find_place(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
-                     bool *translate);
+fa_status find_memory_space(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
+                            bool *translate);
 
 /// Moves a call's pointers to where the device sees them, in the current context. FA_OK, or an error that
 /// core/status.h describes.

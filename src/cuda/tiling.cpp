@@ -44,7 +44,7 @@ int64_t heads_of(const ForwardCall &call, const TileConfig &tile) {
 
 /// The tile that decides on packing and splits for those entry points of an image whose own tiles do not
 /// (TileConfig::splits_and_packs): plain's where that does, else Entry::split's; {} where there is neither.
-TileConfig cutting_tile(const Image &image) {
+TileConfig split_tile_of(const Image &image) {
   const TileConfig plain = image.tile_of(Entry::plain);
   return plain.splits_and_packs ? plain : image.tile_of(Entry::split);
 }
@@ -92,7 +92,7 @@ int64_t attended_blocks(const ForwardCall &call, const TileConfig &tile) {
                   ceil_div(number(keys), tile.keys) + 1);  // they begin anywhere
 }
 
-/// The splits of a call, by the tile of an entry point that cuts.
+/// The splits of a call, by the tile of an entry point that splits and packs.
 SplitChoice splits_of(const ForwardCall &call, Entry entry, const TileConfig &tile, Count tiles, const Device &device) {
   if (const int64_t fixed = fixed_splits(call, tile); fixed != 0) return {0, fixed};
   return choose_splits({entry, tile, number(tiles), ceil_div(call.max_seqlen_k, tile.keys), attended_blocks(call, tile),
@@ -120,34 +120,36 @@ int64_t tile_bytes(const ForwardCall &call, int64_t rows) {
   return rows * partial_floats(call) * static_cast<int64_t>(sizeof(float));
 }
 
-TilingChoice cut_of(const ForwardCall &call, const Image &image, const TileConfig &cutting, const KernelSet &kernels,
-                    const Device &device) {
+TilingChoice tiling_of(const ForwardCall &call, const Image &image, const TileConfig &split_tile,
+                       const KernelSet &kernels, const Device &device) {
   const bool invariant = call.attention->batch_invariant;
-  const int64_t heads = heads_of(call, cutting);
-  const bool pack = should_pack_gqa(call, cutting, heads);
+  const int64_t heads = heads_of(call, split_tile);
+  const bool pack = should_pack_gqa(call, split_tile, heads);
   const int64_t packed = pack ? heads : 1;
-  // Under the flag a row's result must not follow from how many rows there are. What supports all calls takes few rows,
-  // too, with the entry point that it has.
+  // Under the flag a row's result must not follow from how many rows there are. Families that support all calls take
+  // few rows, too, with the entry point that they have.
   const bool takes_few = image.has(Entry::decode) || !image.family->is_fallback;
   const bool few = call.max_seqlen_q * packed <= few_rows(kernels) && !invariant && takes_few;
   const Entry entry = few ? Entry::decode : Entry::split;
-  const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
+  const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : split_tile;
   const auto [unsplit, splits] =
       splits_of(call, entry, tile, all_tiles_of(call, rows_of(tile, packed), packed), device);
   return {entry, packed, splits, unsplit, splits == 1 && !pack && !few && !invariant};
 }
 
-TilingChoice cut_for(const ForwardCall &call, const Image &image, const KernelSet &kernels, const Device &device) {
-  if (const TileConfig own = cutting_tile(image); own.rows > 0) return cut_of(call, image, own, kernels, device);
+TilingChoice default_tiling_of(const ForwardCall &call, const Image &image, const KernelSet &kernels,
+                               const Device &device) {
+  if (const TileConfig own = split_tile_of(image); own.rows > 0) return tiling_of(call, image, own, kernels, device);
   for (const Image *other : kernels)
-    if (const TileConfig its = cutting_tile(*other); its.rows > 0) return cut_of(call, *other, its, kernels, device);
+    if (const TileConfig its = split_tile_of(*other); its.rows > 0)
+      return tiling_of(call, *other, its, kernels, device);
   const bool whole = call.num_splits <= 1 && !call.attention->batch_invariant;
   return {Entry::split, 1, 1, 0, whole};
 }
 
-bool wastes_rows(const ForwardCall &call, const TileConfig &tile, const TilingChoice &cut) {
+bool wastes_rows(const ForwardCall &call, const TileConfig &tile, const TilingChoice &tiling) {
   const int64_t group = group_of(call);
-  return cut.packed < group && heads_of(call, tile) < group && call.max_seqlen_q * cut.packed < tile.rows / 2;
+  return tiling.packed < group && heads_of(call, tile) < group && call.max_seqlen_q * tiling.packed < tile.rows / 2;
 }
 
 int64_t bound_of(const ForwardCall &call, const TileConfig &split, const Device &device) {

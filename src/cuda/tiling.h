@@ -24,7 +24,7 @@ int64_t rows_of(const kernels::TileConfig &tile, int64_t heads);
 /// The bytes of partial results of a tile, of one split.
 int64_t tile_bytes(const ForwardCall &call, int64_t rows);
 
-/// How a call is shared out, by the tile of an entry point that cuts.
+/// How a call is shared out, by the tile of an entry point that splits and packs.
 struct TilingChoice {
   kernels::Entry entry;  // split, or decode for few rows
   int64_t packed, splits;
@@ -32,18 +32,19 @@ struct TilingChoice {
   bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split support it, too
 };
 
-/// How a call is cut for an entry point of an image that splits and packs by this tile.
-TilingChoice cut_of(const ForwardCall &call, const Image &image, const kernels::TileConfig &cutting,
-                    const KernelSet &kernels, const Device &device);
+/// The tiling of a call for an entry point of an image that splits and packs by this tile.
+TilingChoice tiling_of(const ForwardCall &call, const Image &image, const kernels::TileConfig &split_tile,
+                       const KernelSet &kernels, const Device &device);
 
-/// How a call is cut for those entry points of an image whose own tiles do not decide it: by the image's tile, or by
+/// The tiling of a call for those entry points of an image whose own tiles do not decide it: by the image's tile, or by
 /// the first other image's that has one.
-TilingChoice cut_for(const ForwardCall &call, const Image &image, const KernelSet &kernels, const Device &device);
+TilingChoice default_tiling_of(const ForwardCall &call, const Image &image, const KernelSet &kernels,
+                               const Device &device);
 
 /// True when rows fill less than half of a tile which a family that packs any number of heads would fill.
-bool wastes_rows(const ForwardCall &call, const kernels::TileConfig &tile, const TilingChoice &cut);
+bool wastes_rows(const ForwardCall &call, const kernels::TileConfig &tile, const TilingChoice &tiling);
 
-/// The bytes of partial results, at most, of calls that are cut by this tile.
+/// The bytes of partial results, at most, of calls that are split by this tile.
 int64_t bound_of(const ForwardCall &call, const kernels::TileConfig &split, const Device &device);
 
 }  // namespace fa::cuda

@@ -286,7 +286,7 @@ TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
   Device device = small_device();
   TileConfig tile = {};
   tile.keys = 128;
-  const auto group = [&] { return group_of_keys(s.get(), device, tile, 108, s.call.batch * s.call.heads_kv); };
+  const auto group = [&] { return key_l2_section(s.get(), device, tile, 108, s.call.batch * s.call.heads_kv); };
   EXPECT_EQ(group(), 9);
   s.attention.mask = FA_MASK_CAUSAL;
   EXPECT_EQ(group(), 36);  // of 108 places: three of a column

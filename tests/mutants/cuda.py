@@ -26,8 +26,8 @@ CUDA = [
     emulated(
         "order_of_a_stream",
         "src/cuda/engine.cpp",
-        "place == MemorySpace::both && call.stream == nullptr",
-        "place == MemorySpace::both",
+        "space == MemorySpace::both && call.stream == nullptr",
+        "space == MemorySpace::both",
         "^cuda_variants",
     ),
     emulated(
@@ -97,7 +97,7 @@ CUDA = [
     emulated(
         "splits_of_plain_tiles",
         "src/cuda/forward_plan.cpp",
-        "tile.splits_and_packs ? cut_of(p_, image, tile, kernels_, device_) : usual;",
+        "tile.splits_and_packs ? tiling_of(p_, image, tile, kernels_, device_) : usual;",
         "usual;",
         "^cuda_tcgen05",
     ),
