@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cuda/tickets.h"
 #include "forward/combine/tiles.h"
 #include "forward/mma/tiles.h"
 #include "forward/tcgen05/tiles.h"

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "backward/mma/tiles.h"
-#include "core/status.h"
 #include "cuda/dq_order.h"
 #include "cuda/inputs.h"
+#include "cuda/missing.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
@@ -111,38 +111,6 @@ WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &call, con
   return layout;
 }
 
-/// What an entry point computes, and the family that does so for every call.
-struct Computed {
-  const char *name, *family;
-};
-
-Computed computed_by(Entry entry) {
-  switch (entry) {
-    case Entry::dkv:
-      return {"dk and dv", "backward_simt"};
-    case Entry::dq:
-      return {"dq", "backward_simt"};
-    case Entry::dbias:
-      return {"dbias", "backward_simt"};
-    case Entry::dsinks:
-      return {"dsinks", "delta"};
-    default:
-      return {"delta", "delta"};
-  }
-}
-
-/// The error of a call for which a build has no kernel. last: an image that has the entry point, and the reason why it
-/// does not support the call; nullptr where there is none.
-fa_status lacks_kernel(Entry entry, const Image *last, const char *why) {
-  const Computed computed = computed_by(entry);
-  return fail(FA_ERROR_UNSUPPORTED,
-              "fa_backward: this build of libfa has no GPU kernel that computes %s of this call%s%s%s%s; expected a "
-              "build whose FA_IMAGE_FILTER is empty or matches the image of %s, or tensors in memory of the host and "
-              "an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
-              computed.name, last ? " (" : "", last ? last->name : "", last ? " does not support " : "",
-              last ? (std::string(why) + ")").c_str() : "", computed.family);
-}
-
 /// Adds kernels to a plan.
 class Planner {
  public:
@@ -164,7 +132,7 @@ class Planner {
       if (why == nullptr) return kernel;
       last = image;
     }
-    if (plan_->status == FA_OK) plan_->status = lacks_kernel(entry, last, why);
+    if (plan_->status == FA_OK) plan_->status = missing_backward(entry, last, why);
     return {};
   }
 

@@ -5,10 +5,11 @@
 
 #include "core/status.h"
 #include "cuda/inputs.h"
-#include "cuda/launch.h"
+#include "cuda/missing.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
+#include "cuda/tickets.h"
 #include "forward/combine/tiles.h"
 #include "forward/mma/tiles.h"
 #include "forward/tcgen05/tiles.h"
@@ -114,12 +115,7 @@ kernels::QuantisedParams params_of(const ForwardCall &call) {
 /// those behind it.
 fa_status unsupported(const ForwardPlan &plan, const KernelSet &kernels) {
   const RejectedKernel &last = plan.rejected[plan.rejected_count - 1];
-  if (!kernels.alone)
-    return fail(FA_ERROR_UNSUPPORTED,
-                "fa_forward: this build of libfa has no GPU kernel for this call (%s supports some calls only, and not "
-                "this one: %s); expected a build whose FA_IMAGE_FILTER is empty or matches images of %s, or tensors in "
-                "memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
-                last.image->name, last.why, last.image->codes ? "simt_quantised" : "mma and simt");
+  if (!kernels.alone) return missing_forward(*last.image, last.why);
   return fail(
       FA_ERROR_UNSUPPORTED,
       "FA_FORCE_KERNEL is \"%s\", which supports some calls only, and not this one: %s; without it another kernel "
@@ -148,53 +144,6 @@ KernelLaunch combine_of(const ForwardCall &call, const Image &image, int tile_ro
   kernel.grid_z = kernels::combine::blocks_of_row(static_cast<int>(call.attention->head_dim_v));
   kernel.dependent = image.arch->has(kernels::pdl);
   return kernel;
-}
-
-/// A stride costs half of the longest work tile, as the first block has the longest one of every round. Tickets cost
-/// the microseconds in which their counter is cleared: in that time a multiprocessor of an H200 does a quarter of this
-/// many multiply-adds.
-constexpr int64_t min_work_for_tickets = int64_t{1} << 25;
-
-/// Those of the longest work tile.
-Count multiply_adds(const ForwardCall &call, const TileConfig &tile) {
-  const Attention &a = *call.attention;
-  return Count(call.max_seqlen_k) * (a.head_dim + a.head_dim_v) * tile.rows;
-}
-
-/// Whether some work tile is as long as that. Never becomes false when a bound rises.
-bool has_long_work(const ForwardCall &call, const TileConfig &tile) {
-  return multiply_adds(call, tile) >= Count(min_work_for_tickets);
-}
-
-/// Work tiles of one length end together by a stride, too, but not where another kernel occupies multiprocessors, or
-/// one is slow: some blocks would begin when others end. Where each has this many multiply-adds on the average,
-/// clearing the counter costs less than a hundredth of that.
-constexpr int64_t min_even_work_for_tickets = int64_t{1} << 30;
-
-/// Whether an image's blocks can take work tiles by tickets: whichever is next when a block is free.
-bool has_tickets(const Image &image) {
-  return image.family == &kernels::wgmma::family;
-}
-
-/// Whether they do in a call: where its work tiles differ in length, and a stride would hand them out unevenly; or
-/// where the call is long, and its multiprocessors may differ.
-bool takes_tickets(const ForwardCall &call, const ForwardPlan &plan, const Device &device) {
-  const KernelLaunch &kernel = plan.kernel();
-  const LaunchLoop &loop = plan.loop[0];
-  const bool uneven = plan.params.has_key_bounds != 0 || plan.params.is_varlen != 0;
-  if (!has_tickets(*kernel.image) || !has_long_work(call, kernel.tile)) return false;
-  if (plan.splits() > 1 || loop.rounds() > 1) return false;  // a call does without tickets, not without partial results
-  const int64_t grid = grid_of(kernel.tile, loop.tiles, device, call.cu_seqlens_q != nullptr);
-  if (!uneven && multiply_adds(call, kernel.tile) * loop.tiles < Count(min_even_work_for_tickets) * grid) return false;
-  return grid < loop.tiles;
-}
-
-/// Where a call has more work tiles than blocks remember tickets, it is several launches of equal size: three quarters
-/// of the blocks suffice for one, as others may begin late.
-int64_t tiles_per_launch_by_tickets(const LaunchLoop &loop, const Device &device, bool packed) {
-  const int64_t max_of_block = kernels::wgmma::max_work_tiles * 3 / 4;
-  const int64_t max_tiles = grid_of(loop.kernels[0].tile, loop.tiles, device, packed) * max_of_block;
-  return ceil_div(loop.tiles, ceil_div(loop.tiles, max_tiles));
 }
 
 /// Whether a kernel waits for the one before it by itself, and may be launched while that one still runs.
@@ -249,11 +198,7 @@ void add_loops(const ForwardCall &call, const TilingChoice &tiling, const Kernel
   set_order(call, device, kernel.tile, plan->slots, &schedule);
   if (unsplit > 0) add_loop(kernel, schedule, 0, unsplit, 1, plan);
   if (unsplit < tiles && kernels.shared == nullptr) {
-    plan->status = fail(FA_ERROR_UNSUPPORTED,
-                        "fa_forward: this build of libfa has no GPU kernel that combines the results of splits, of "
-                        "which this call has %lld; expected args.num_splits of 1, or a build whose FA_IMAGE_FILTER is "
-                        "empty or matches the image of combine",
-                        static_cast<long long>(tiling.splits));
+    plan->status = missing_combine(tiling.splits);
     return;
   }
   if (unsplit < tiles)
@@ -262,14 +207,6 @@ void add_loops(const ForwardCall &call, const TilingChoice &tiling, const Kernel
 }
 
 }  // namespace
-
-void add_tickets(const ForwardCall &call, const Device &device, ForwardPlan *plan) {
-  if (!takes_tickets(call, *plan, device)) return;
-  plan->tickets = plan->workspace.add_unnamed<uint32_t>(1);
-  LaunchLoop &loop = plan->loop[0];
-  loop.kernels[0].dependent = false;  // it follows upon the clearing of its tickets
-  loop.tiles_per_launch = tiles_per_launch_by_tickets(loop, device, call.cu_seqlens_q != nullptr);
-}
 
 ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device) {
   ForwardPlan plan;

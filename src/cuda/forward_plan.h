@@ -45,9 +45,6 @@ struct ForwardPlan : Plan<kernels::QuantisedParams, 2> {
 /// The plan of a call that has something to compute.
 ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device);
 
-/// Lets blocks take work tiles by tickets where that pays. A step of plan_of, for models that plan without tensor maps.
-void add_tickets(const ForwardCall &call, const Device &device, ForwardPlan *plan);
-
 /// Bytes that are enough for a call's plan, and for the plan of every smaller one: never falls when a bound rises.
 Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const Device &device);
 
