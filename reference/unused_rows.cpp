@@ -1,4 +1,4 @@
-// Rows that a call must not read: NaN, infinity and wrong page numbers in what is outside all sequences.
+// Rows that a call must not read: NaN, infinity and wrong page numbers outside all sequences.
 #include <algorithm>
 #include <climits>
 #include <limits>

@@ -8,7 +8,7 @@
 
 namespace fa::tool {
 
-/// Kernels that follow each other in the library's table, and what became of them.
+/// Kernels that follow each other in the library's table, and the decision on them.
 struct Candidates {
   std::vector<std::string> kernels;
   bool chosen = false;

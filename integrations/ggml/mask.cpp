@@ -60,7 +60,7 @@ struct Plane {
   }
 };
 
-// What the first and the last row leave possible.
+// The mask that the first and the last row make possible.
 bool guess(const uint16_t *data, const Mask &mask, Plane *plane) {
   const int64_t last_row = mask.queries - 1;
   const Span first = attended(data, mask.keys), last = attended(data + last_row * mask.keys, mask.keys);

@@ -20,7 +20,7 @@ constexpr fa_append_args defaults = {};
 constexpr uint32_t rotary_flags = FA_APPEND_ROTARY_INTERLEAVED | FA_APPEND_ROTARY_TAIL,
                    known_flags = rotary_flags | FA_APPEND_COMPUTE_SCALES;
 
-/// What chooses rows of the cache.
+/// The fields that choose rows of the cache: slots alone, or the others.
 bool check_places(const fa_append_args &args) {
   if (args.slot_mapping.data && args.block_table.data) {
     return refuse("args.slot_mapping with args.block_table: slots already choose the pages; give one of them");

@@ -9,7 +9,7 @@ namespace {
 
 using kernels::Entry;
 
-/// What an entry point computes, and the family that does so for every call.
+/// The results of an entry point, and the family that computes them for every call.
 struct Computed {
   const char *name, *family;
 };

@@ -9,7 +9,7 @@ namespace fa::cuda {
 /// Prints a text into *buffer, and returns it.
 [[gnu::format(printf, 2, 3)]] const char *reason(MessageBuffer *buffer, const char *format, ...);
 
-/// What keeps a row from running on a device.
+/// The reason why a row does not run on a device, and the thing that it lacks.
 enum class Missing { hardware, driver, files };
 struct Obstacle {
   Missing missing;

@@ -38,7 +38,7 @@ fa_desc on(const AppendInstance &instance, fa_device device) {
   return desc;
 }
 
-/// What the arrays and the tensors hold is read when the graph is launched.
+/// The contents of arrays and tensors are read when the graph is launched.
 void replay(const AppendCase &c) {
   const InContext in;
   const Shared shared;

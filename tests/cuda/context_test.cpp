@@ -35,7 +35,7 @@ TEST(Context, NoneIsNeededAndNoneIsLeft) {
 }
 
 TEST(Context, ThePrimaryOneIsRetainedAgainAfterAReset) {
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int round = 0; round < 2; ++round) {
     const Op op(desc_of(small_case()));
     ASSERT_EQ(op.status, FA_OK) << fa_last_error();
     unsigned flags = 0;
@@ -64,7 +64,7 @@ TEST(Context, TheTensorsDecideAndOthersAreLoadedWhenTheyCome) {
   const InContext second(0, InContext::own);
   Call in_second(small_case());
   const InContext other(device_count() > 1 ? 1 : 0);
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int round = 0; round < 2; ++round) {
     ASSERT_EQ(fa_forward(op.op, &in_first.args), FA_OK) << fa_last_error();
     ASSERT_EQ(fa_forward(op.op, &in_second.args), FA_OK) << fa_last_error();
   }
@@ -81,7 +81,7 @@ TEST(Context, TheTensorsDecideAndOthersAreLoadedWhenTheyCome) {
 
 TEST(Context, OneThatEndedIsAnErrorAndTheNextOneWorks) {
   const Op op(desc_of(small_case()));
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     InContext in(0, InContext::own);
     fa_forward_args gone;
     {
@@ -106,9 +106,10 @@ TEST(Context, AfterAResetOfThePrimaryOne) {
   Case large = split_case();  // with more shared memory than kernels have unasked
   large.q = FA_F16, large.d = 128, large.sq = 70;
   std::unique_ptr<Op> op, op_of_large;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     const InContext in;
-    if (turn == 0) op = std::make_unique<Op>(desc_of(split_case())), op_of_large = std::make_unique<Op>(desc_of(large));
+    if (round == 0)
+      op = std::make_unique<Op>(desc_of(split_case())), op_of_large = std::make_unique<Op>(desc_of(large));
     for (const bool is_large : {false, true}) {
       Call own(is_large ? large : split_case());
       ASSERT_EQ(fa_forward((is_large ? op_of_large : op)->op, &own.args), FA_OK) << fa_last_error();
@@ -218,10 +219,10 @@ TEST(Streams, ManyThreadsOneOp) {
     threads.emplace_back([&, i] {
       const InContext in(0, i % 2 ? InContext::own : InContext::primary);
       const Stream stream;
-      for (int turn = 0; turn < 3; ++turn) {
-        Case c = turn == i % 3 ? small_case() : split_case();
-        c.seed = uint64_t(10 * i + turn);
-        Call own(c, turn == 1 && i == 0 ? Where::host : Where::device);
+      for (int round = 0; round < 3; ++round) {
+        Case c = round == i % 3 ? small_case() : split_case();
+        c.seed = uint64_t(10 * i + round);
+        Call own(c, round == 1 && i == 0 ? Where::host : Where::device);
         own.args.stream = stream.handle;
         failures += fa_forward(op.op, &own.args) != FA_OK || !own.failure().empty();
       }
@@ -236,7 +237,7 @@ TEST(Streams, ManyThreadsCreate) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int turn = 0; turn < 4; ++turn) failures += Op(desc_of(small_case())).status != FA_OK;
+      for (int round = 0; round < 4; ++round) failures += Op(desc_of(small_case())).status != FA_OK;
     });
   }
   for (std::thread &thread : threads) thread.join();

@@ -104,7 +104,7 @@ class LengthsWritten {
 void run_behind_a_writer(const Case &c, const std::string &kernel) {
   const InContext in;
   LengthsWritten lengths(c);
-  for (int turn = 0; turn < 6; turn++) {
+  for (int round = 0; round < 6; round++) {
     lengths.clear();
     Log said;
     ASSERT_EQ(lengths.enqueue(), FA_OK) << fa_last_error();

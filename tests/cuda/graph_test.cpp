@@ -119,7 +119,7 @@ TEST(Graphs, WithoutAWorkspaceMemoryBelongsToTheGraph) {
     const Graph graph(op, own.args);
     ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
     EXPECT_EQ(graph.nodes, 4u);  // allocate, two kernels, free
-    for (int turn = 0; turn < 2; ++turn) ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+    for (int round = 0; round < 2; ++round) ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
     EXPECT_EQ(own.failure(), "");
   }
 }

@@ -283,7 +283,7 @@ TEST(Promise, TheCallIsInTheCurrentContextOrThePrimaryOne) {
       EXPECT_EQ(own.failure(), "");
     }
   };
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int round = 0; round < 2; ++round) {
     const InContext in(0, InContext::own);
     run();
     const InContext second(0, InContext::own);

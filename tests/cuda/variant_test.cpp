@@ -102,7 +102,7 @@ TEST(Pageable, AutoTakesTheGpuForItsOwnMemory) {
   });
 }
 
-/// Whatever is mixed with memory of the device, and a workspace of the host as well.
+/// Any of them with memory of the device, and a workspace of the host as well.
 TEST(Pageable, AllPlacesMix) {
   on("sm_80:pageable", [] {
     const InContext in;

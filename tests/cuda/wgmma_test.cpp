@@ -134,7 +134,7 @@ TEST_F(Wgmma, ManyTilesByTickets) {
   own.instance.v.set(0, 250, 0, 3, std::numeric_limits<double>::quiet_NaN());
   own.update(own.instance.v);
   const FullWorkspace workspace(op, &own.args);
-  for (int turn = 0; turn < 2; turn++) {
+  for (int round = 0; round < 2; round++) {
     own.instance.clear_outputs();
     own.update(own.instance.out);
     Log said;
@@ -157,7 +157,7 @@ TEST_F(Wgmma, ManyTilesByTicketsInAGraph) {
   const Graph graph(op, own.args);
   ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
   EXPECT_EQ(graph.nodes, 2u);  // clear, kernel
-  for (int turn = 0; turn < 2; turn++) {
+  for (int round = 0; round < 2; round++) {
     own.instance.clear_outputs();
     own.update(own.instance.out);
     ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);

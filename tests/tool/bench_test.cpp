@@ -208,7 +208,7 @@ TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
   EXPECT_EQ(ending_at("GB/s"), "15.0") << f.out;       // 3e7 / 2 ms
 }
 
-/// Whatever the shapes, the kernels and the notes on a case.
+/// For all shapes, kernels and notes on a case.
 TEST_F(Bench, TablesFit80ColumnsAndStayInLine) {
   BenchRun before = of_known_figures();
   const Measurement one = before.measurements[0];

@@ -13,7 +13,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// What makes a row of numbers codes: x / scale + zero, element by element. Vectors may pass the end of a row by one.
+/// A row of numbers that becomes codes: x / scale + zero, element by element. Vectors may pass the end of a row by one.
 struct alignas(64) CodeRow {
   float x[FA_MAX_HEAD_DIM + width], scale[FA_MAX_HEAD_DIM + width], zero[FA_MAX_HEAD_DIM + width];
   uint8_t codes[FA_MAX_HEAD_DIM + width];

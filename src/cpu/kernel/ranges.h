@@ -64,7 +64,7 @@ struct Numbers {
   }
 };
 
-/// Four groups, or blocks, are computed at a time: what there is one of for each.
+/// Four groups, or blocks, are computed at a time: a number for each.
 typedef float Four __attribute__((vector_size(16)));
 typedef int32_t FourInts __attribute__((vector_size(16)));
 

@@ -1,5 +1,5 @@
 // Products on an ISA with tiles, Simd::Tiles: registers of 16 rows of 16 operands. The right factor and the result are
-// rows of vectors, as in products.h. Memory has whole tiles: what pads the operands of both factors is 0, further rows
+// rows of vectors, as in products.h. Memory has whole tiles: the padding of both factors is 0, further rows
 // have any contents.
 #pragma once
 
