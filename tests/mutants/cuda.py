@@ -15,6 +15,14 @@ CUDA = [
         "= loop.first_tile;",
         "^cuda_offsets.any.sm_80",
     ),
+    emulated("no_combine_in_the_build", "src/cuda/forward_plan.cpp", "unsplit < tiles && kernels.shared == nullptr", "false", "^cuda_plan"),
+    emulated(
+        "no_gradients_in_the_build",
+        "src/cuda/backward_plan.cpp",
+        "  void add_keys(const KernelLaunch &kernel) {\n    if (kernel.image == nullptr) return;\n",
+        "  void add_keys(const KernelLaunch &kernel) {\n",
+        "^cuda_plan",
+    ),
     emulated("split_tiles", "src/cuda/launch.cpp", "= loop.first_tile + first;", "= first;", r"^cuda_wgmma\.any.*seed0"),
     emulated(
         "capture_mode",

@@ -17,6 +17,13 @@ TOOL = [
         '{"gflops", m.flops / middle * 1e-6}',
         r"^tool\.bench",
     ),
+    Mutant(
+        "cold_cases_together",
+        "tools/bench_measure.cpp",
+        "std::ranges::find(cases, true, &BenchCase::cold);",
+        "cases.end();",
+        r"^tool\.bench$",
+    ),
     Mutant("rate_of_run", "tools/timing.cpp", "throughput.of_call / middle * 1e-9", "throughput.of_call / middle * 1e-6", r"^tool\.run$"),
     Mutant(
         "columns_of_rates",
