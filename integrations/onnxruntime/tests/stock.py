@@ -14,6 +14,7 @@ USUAL = "1.32.0"
 VERSION = os.environ.get("FA_TEST_ONNXRUNTIME") or USUAL  # versions.py
 PINNED = [f"onnxruntime=={VERSION}", "onnx==1.23.2", "protobuf==7.36.2", "flatbuffers==25.12.19"]
 NAME = "FaExecutionProvider"
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 
 
 def fetch():
@@ -46,6 +47,7 @@ def session(model, devices=None, threads=1, **entries):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    options.enable_cpu_mem_arena = not SANITIZED  # which knows the ends of blocks of malloc alone
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     for name, value in entries.items():
         options.add_session_config_entry(name, value)

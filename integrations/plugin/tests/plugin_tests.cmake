@@ -1,12 +1,13 @@
-# The plug-ins' tests, in stock binaries of their hosts, which are those of x86-64 and without instruments.
+# The plug-ins' tests, in stock binaries of their hosts, which are those of x86-64 and without instruments. Those in Python alone can load
+# a runtime of sanitizers first.
 #
 #   fa_plugin_python(HOST VARIABLE MODULE...)   a Python with these modules; empty, and a message, where the tests are left out
 #   fa_plugin_tests(HOST TIMEOUT NAME...)       the properties of integrations.HOST.NAME, which need the plug-in that .build builds
 function(fa_plugin_python host variable)
   set(${variable} "" PARENT_SCOPE)
   get_target_property(library_type fa TYPE)
-  if(NOT library_type STREQUAL "SHARED_LIBRARY" OR FA_COVERAGE OR FA_SANITIZE OR NOT FA_INSTALL OR CMAKE_CROSSCOMPILING
-     OR NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  if(NOT library_type STREQUAL "SHARED_LIBRARY" OR FA_COVERAGE OR NOT FA_INSTALL OR CMAKE_CROSSCOMPILING
+     OR NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" OR (FA_SANITIZE AND NOT "${host} ${FA_SANITIZE}" MATCHES "onnxruntime address"))
     return()
   endif()
   fa_find_python(python 3.10 ${ARGN})
