@@ -33,12 +33,15 @@ Computed computed_by(Entry entry) {
 
 fa_status missing_backward(Entry entry, const Image *last, const char *why) {
   const Computed computed = computed_by(entry);
-  return fail(FA_ERROR_UNSUPPORTED,
-              "fa_backward: this build of libfa has no GPU kernel that computes %s of this call%s%s%s%s; expected a "
-              "build whose FA_IMAGE_FILTER is empty or matches the image of %s, or tensors in memory of the host and "
-              "an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
-              computed.name, last ? " (" : "", last ? last->name : "", last ? " does not support " : "",
-              last ? (std::string(why) + ")").c_str() : "", computed.family);
+  std::string rejected;
+  if (last != nullptr)
+    rejected = std::string(" (") + last->name + " supports some calls only, and not this one: " + why + ")";
+  return fail(
+      FA_ERROR_UNSUPPORTED,
+      "fa_backward: this build of libfa has no GPU kernel that computes %s of this call%s; expected a build "
+      "whose FA_IMAGE_FILTER is empty or matches the image of %s, or tensors in memory of the host and an op of "
+      "FA_DEVICE_CPU or FA_DEVICE_AUTO",
+      computed.name, rejected.c_str(), computed.family);
 }
 
 fa_status missing_forward(const Image &last, const char *why) {
