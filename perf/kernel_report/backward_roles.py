@@ -118,9 +118,10 @@ def of_tensor_memory(image: Image, function: Function, tile: Tile) -> list[Step]
     products = (2 * image.dim + 2 * tile.rows + tile.keys) // DEPTH
     (multiplying, *_) = (loop for loop, _ in apart(function, lambda c: c[PRODUCT] >= products))
     accesses = 2 * -(-image.dim // (2 * CHUNK))  # of 16 rows and 64 columns
-    (adding, *_) = (loop for loop, _ in apart(function, lambda c: c["UBLKRED"] > 0 and c["LDTM"] >= accesses and c["STTM"] == 0))
+    (staging, *_) = (loop for loop, _ in apart(function, lambda c: c["LDTM"] >= accesses and c["SYNCS"] > 3 and c["STTM"] == c[PRODUCT] == 0))
+    (adding, *_) = (loop for loop, _ in apart(function, lambda c: c["UBLKRED"] > 0))
     others = [Role("products", 1, once(function, multiplying, {PRODUCT: products}, PRODUCT)),
-              Role("dq", 1, around(function, adding, {"LDTM": accesses, "UBLKRED": accesses}))]  # fmt: skip
+              Role("dq", 1, around(function, staging, {"LDTM": accesses})), Role("adds", 0, around(function, adding, {"UBLKRED": 1}))]  # fmt: skip
     steps = []
     for name, loop in named(function, apart(function, lambda c: c["STTM"] >= 4 and c["SYNCS"] >= 5 and c[PRODUCT] == 0)).items():
         needs = {"LDTM": 2 * scores // CHUNK, "STTM": 2 * scores // CHUNK, **exponentials(name, scores)}

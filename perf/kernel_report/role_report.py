@@ -58,7 +58,7 @@ def backward_kernels(build: Path, tools: Path, tiles: Tiles) -> dict[str, OfBack
             found += [role_backward.fa3(f"FA3 hd{dim} {n}x128", dim, n, loop) for n in ((128,) if dim == 64 else (80, 64))]
         else:
             ours = role_tensor.our_gradients(name, dim, step.roles)
-            theirs = replace(ours, name=f"FA4 hd{dim}", fixed=role_tensor.DP_FIRST, loops_over_group=False)
+            theirs = replace(ours, name=f"FA4 hd{dim}", loops_over_group=False, adder=False)
             found += [ours, theirs, replace(pair_of_fa4(theirs), name=f"{theirs.name}, two CTAs")]
     return {of.name: of for of in found}
 
@@ -121,8 +121,8 @@ def forward_changes(of: OfForward) -> dict[str, OfForward]:
 
 def backward_changes(of: OfBackward, others: Iterable[OfBackward]) -> dict[str, OfBackward]:
     if isinstance(of, role_tensor.Backward):
-        return {"as it is": of, "dV always ahead of dP": replace(of, order=role_tensor.DV_FIRST),
-                "dP always ahead of dV": replace(of, fixed=role_tensor.DP_FIRST),
+        return {"as it is": of, "dV ahead of dP": replace(of, order=role_tensor.DV_FIRST, fixed=role_tensor.DV_FIRST),
+                "added by the warps of dQ": replace(of, adder=False),
                 "products of two CTAs": replace(of, ctas=2, late=False), "and FlashAttention-4's order": pair_of_fa4(of)}  # fmt: skip
     theirs: dict[str, OfBackward] = {
         f"{one.queries} queries, FlashAttention-3's order": replace(one, loops_over_group=True)

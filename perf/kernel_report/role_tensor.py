@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from . import blackwell, roles, schedule
 from .nest import L2_LATENCY
@@ -177,8 +177,8 @@ FA4_PAIR = ("S'", "dK", "dP'", "dQ", "dV'")
 
 @dataclass(frozen=True)
 class Backward:
-    """A block of 128 keys, in steps of 128 queries. Two warpgroups weigh half of the queries each, one adds dQ. late: dP has the place of dQ and waits until that is read, else dQ itself
-    waits."""
+    """A block of 128 keys, in steps of 128 queries. Two warpgroups weigh half of the queries each, one adds dQ, or brings it to shared memory,
+    from where one thread adds it (adder). late: dP has the place of dQ and waits until that is read, else dQ itself waits."""
 
     name: str
     dim: int
@@ -189,6 +189,7 @@ class Backward:
     late: bool = True
     ctas: int = 1
     loops_over_group: bool = False
+    adder: bool = False
 
     @property
     def ideal(self) -> float:
@@ -197,7 +198,7 @@ class Backward:
     @cached_property
     def blocks(self) -> dict[bool, Block]:
         """By whether they add in a fixed order."""
-        apart = hop(KEYS, self.dim, RATES.l2_bytes)
+        apart = hop_of(self) if self.adder else hop(KEYS, self.dim, RATES.l2_bytes)
         return {fixed: Block(KEYS, self.dim, *fit_backward(self, fixed), apart if fixed else None, self.loops_over_group)
                 for fixed in (False, True)}  # fmt: skip
 
@@ -239,6 +240,8 @@ def simulate_backward(of: Backward, steps: int, fixed_order: bool = False) -> Re
         "Q free": Barrier(1, 2),
         "dO free": Barrier(1, 2 if of.dim < 128 else 1),
         "dQ read": Barrier(1, 1, across),
+        "slots full": Barrier(),
+        "slots empty": Barrier(1, 1),
     }
     tile = KEYS * of.dim * ELEMENT
     loads: list[Step] = [Copy(2 * tile, "KV there")]
@@ -246,10 +249,18 @@ def simulate_backward(of: Backward, steps: int, fixed_order: bool = False) -> Re
     added = 2 * tile / of.ctas  # sums in f32, of which a CTA of a pair has half
     ask: list[Step] = [Copy(0, latency=L2_LATENCY, waits=True)] if fixed_order else []
     idle, take, store = of.dq
-    adds: list[Step] = [idle, Wait("dQ"), take, Arrive("dQ read"), *ask]
-    for last in (False, True):  # of two parts, the first of which is added while the second is stored
-        adds += [store.part(0.5), Copy(added / 2, "", added / 2 / RATES.shared_bytes, 0, last)]
-    adds += ask * 2
+    adds: list[Step] = [idle, Wait("dQ"), take, Arrive("dQ read")]
+    adder: list[Step] = []
+    if of.adder:
+        count = 2 if of.dim > 64 else 1
+        part = Copy(added / count, "", added / count / RATES.shared_bytes, 0, True)
+        adds += [Wait("slots empty"), store.part(1 / count), Arrive("slots full")] * count
+        adder += [*ask, Mark("asked"), *[Wait("slots full"), part, Arrive("slots empty")] * count, *ask * 2, Mark("passed")]
+    else:
+        adds += ask
+        for last in (False, True):  # of two parts, the first of which is added while the second is stored
+            adds += [store.part(0.5), Copy(added / 2, "", added / 2 / RATES.shared_bytes, 0, last)]
+        adds += ask * 2
     relay: list[Step] = [Wait("dS"), Copy(0, "dS of both", KEYS * KEYS * ELEMENT / 2 / RATES.shared_bytes, 0)] if of.ctas > 1 else []
     early, to_p, late, to_ds = of.scores
     weighs = [early, Wait("S"), to_p, Arrive("P"), late, Wait("dP"), to_ds, Arrive("dS")]
@@ -258,6 +269,7 @@ def simulate_backward(of: Backward, steps: int, fixed_order: bool = False) -> Re
         Role("products", products_of(of, steps, of.fixed if fixed_order else of.order)),
         *(Role(f"scores {n}", weighs * steps + [Wait("sums"), results(of.dim)]) for n in range(2)),
         Role("dq", adds * steps),
+        *([Role("adds", adder * steps)] if adder else []),
         *([Role("relay", relay * steps)] if relay else []),
     ]
     return Simulation(its, barriers, RATES.l2_bytes).run()
@@ -270,11 +282,19 @@ def fit_backward(of: Backward, fixed_order: bool = False, few: int = 16, many: i
     return short - few * step, step
 
 
+def hop_of(of: Backward, steps: int = 64) -> float:
+    """Cycles from an addition's turn to the next block's, which sees it a way from the L2 cache later."""
+    marks = simulate_backward(of, steps, fixed_order=True).marks
+    each = [passed - asked for asked, passed in zip(marks["asked"], marks["passed"], strict=True)]
+    return sum(each) / steps + L2_LATENCY
+
+
 def our_gradients(name: str, dim: int, found: list[roles.Role]) -> Backward:
     by_name = {role.name: role.iteration for role in found}
     stats, waits_s, to_p, arrives, to_ds = parts(by_name["scores"])
-    idle, taken, stored = parts(by_name["dq"])
-    return Backward(name, dim, [joined(stats, waits_s), joined(to_p, arrives), Work(0), to_ds], [idle, taken, stored], loops_over_group=True)
+    idle, taken, *stored = parts(by_name["dq"])
+    return Backward(name, dim, [joined(stats, waits_s), joined(to_p, arrives), Work(0), to_ds], [idle, taken, reduce(joined, stored)], fixed=DP_FIRST,
+                    loops_over_group=True, adder=True)  # fmt: skip
 
 
 def joined(one: Work, other: Work) -> Work:

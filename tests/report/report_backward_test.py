@@ -140,12 +140,12 @@ class Roles(unittest.TestCase):
         weights = [("LDTM.x32", "")] * 4 + [("MUFU.EX2", "")] * 64 + [("STTM.x16", "")] * 4
         capped = [("MUFU.RCP", "")] * 64 + [("MUFU.EX2", "")] * 64
         products = [*[("UTCHMMA", "")] * 32, *waits]
-        added = [*[("LDTM.x32", "")] * 2, *[("UBLKRED", "")] * 2]
+        staged, added = [*[("LDTM.x32", "")] * 2, *waits], [("UBLKRED", "")] * 2
         plain = [*waits, *weights]
-        of = self.loops(products, added, plain, [*plain, ("FFMA", "")], [*plain, *capped])
+        of = self.loops(products, staged, added, plain, [*plain, ("FFMA", "")], [*plain, *capped])
         found = backward_roles.of_tensor_memory(self.tensor_memory, of, self.tile)
         self.assertEqual([step.loop for step in found], ["plain", "ALiBi", "softcap"])
-        self.assertEqual([len(role.iteration) for role in found[0].roles], [79, 39, 6])
+        self.assertEqual([len(role.iteration) for role in found[0].roles], [79, 39, 9, 4])
         self.assertEqual(len(found[2].roles[0].iteration), 79 + len(capped))
         units = found[0].iteration().units
         self.assertEqual((units["TMEM"], units["tensor"]), (2 * (4 * 32 + 4 * 16) + 2 * 32, 1280))

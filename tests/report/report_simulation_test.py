@@ -223,6 +223,12 @@ class TensorMemory(unittest.TestCase):
         self.assertAlmostEqual(blocks[True].step - blocks[False].step, 3 * L2_LATENCY)
         self.assertIsNone(blocks[False].hop)
 
+    def test_a_thread_that_adds(self) -> None:
+        """It waits for the L2 cache in place of the warps that bring dQ to shared memory."""
+        without, of = (dataclasses.replace(self.gradients, adder=adder).blocks for adder in (False, True))
+        self.assertLess(of[True].step, without[True].step - L2_LATENCY)
+        self.assertGreater(of[True].hop, 3 * L2_LATENCY)
+
 
 class Published(unittest.TestCase):
     def test_flash_attention(self) -> None:

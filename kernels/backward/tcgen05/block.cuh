@@ -6,24 +6,24 @@
 //   ──────────────         ─────────────────                        ───────────────────────────────────────────────
 //   K, V by TMA ─ kv_full >
 //   Q ─────────── q_full ─> S^T(n)  = K Q^T      ────── s_full ───> P^T = 2^(c S^T - lse), in place of S^T
-//   dO ───────── do_full ─> dV     += P^T dO    <────── p_full ────
-//        <────── do_empty ─ dP^T(n) = V dO^T     ────── dp_full ──> dS^T = P^T (dP^T - delta), in place of dP^T
-//                           S^T(n + 1)                              and in shared memory
+//   dO ───────── do_full ─> dP^T(n) = V dO^T     ────── dp_full ──> dS^T = P^T (dP^T - delta), in place of dP^T
+//        <────── do_empty ─ dV     += P^T dO    <────── p_full ────  and in shared memory
+//                           S^T(n + 1)
 //        <────── q_empty ── dK     += dS^T Q    <────── ds_full ───
 //                           dQ      = dS K
-//   warp 14: statistics      │                                      warps 0 - 3: add dQ
-//   ───────────────────      └────────────────────── dq_full ─────> to registers, to shared memory,
-//   lse, delta, Pairs           dP^T(n + 1) waits  <─── dq_empty ── by TMA to global memory, under dq_semaphore
-//   ─ stats_full ──> scores, products
+//   warp 14: statistics      │                                      warps 0 - 3: dQ
+//   ───────────────────      └────────────────────── dq_full ─────> to registers,
+//   lse, delta, Pairs           dP^T(n + 1) waits  <─── dq_empty ── to shared memory
+//   ─ stats_full ──> scores, products                                │    ^
+//                              warp 15: adds dQ <─── slots_full ─────┘    │
+//                              by TMA to global memory, ── slots_empty ───┘
+//                              under dq_semaphore
 // clang-format on
 //
-// The order of products: S(0); then for each step dV, dP, S of the next step, dK, dQ. Weights of the next step are
-// computed during dK and dQ, and dQ leaves tensor memory during the next dV. Products of a thread happen one after
-// another, so S takes the place of a P that has been used, and dQ that of a dS, with no further wait.
-//
-// dP is before dV where blocks add in any order: dQ leaves tensor memory soon then, and dS is computed during dV and
-// the next S. In a fixed order dQ leaves late. A careful step, or one under a softcap, has dP before dV as well: P of
-// the former depends on dP, and the latter's P takes so long that dQ has left tensor memory by then.
+// The order of products: S(0); then for each step dP, dV, S of the next step, dK, dQ. dS is computed during dV and the
+// next S, weights of the next step during dK and dQ, behind which dQ leaves tensor memory. Products of a thread happen
+// one after another, so S takes the place of a P that has been used, and dQ that of a dS, with no further wait. P of a
+// careful step depends on dP.
 //
 // Tensor memory: S^T and P^T, dP^T and dS^T, dV, dK, of 128 lanes, which are keys; dQ, whose lanes are queries, has
 // the place of dP^T where there is no other left.
@@ -58,8 +58,8 @@ struct Block {
   using DsTile = SharedTile<rows, columns>;
 };
 
-/// The first warps of the roles behind the four that add dQ.
-constexpr int score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14;
+/// The first warps of the roles behind the four that bring dQ to shared memory.
+constexpr int score_warp = 4, product_warp = 12, load_warp = 13, stats_warp = 14, add_warp = 15;
 
 /// How a step treats pairs that do not attend: there are none; their weights are 0; or these may be multiplied by
 /// elements of Q or dO that are not finite, which must not reach a sum; or of K, too.
@@ -70,10 +70,11 @@ template <class B>
 struct State : KeyBlock {
   float neg_lse_log2[B::stages][B::columns];  // halved weights (Block::halves) are in it
   float neg_dpsum[B::stages][B::columns];
-  // The last steps'; the warps that add dQ read a step's after the products, one step late at most.
+  // The last steps'; the warps of dQ read a step's after the products, one step late at most.
   Pairs pairs[4];
   uint64_t kv_full, q_full[B::stages], q_empty[B::stages], do_full[B::dout_stages], do_empty[B::dout_stages];
-  uint64_t stats_full[B::stages], s_full, p_full, dp_full, ds_full, dq_full, dq_empty, sums_full;
+  uint64_t stats_full[B::stages], s_full, p_full, dp_full, ds_full, dq_full, dq_empty, slots_full, slots_empty,
+      sums_full;
   uint32_t tensor_memory;  // its address
   int64_t ticket;
   float2 softcap;  // Softcap::constants
@@ -103,7 +104,7 @@ struct SharedMemory {
 
   /// By one thread. Warps arrive by one of their threads, products by a commit.
   __device__ void make_barriers() const {
-    constexpr int products = 1, product_thread = 1, reduce = 4, scores = 8;
+    constexpr int products = 1, product_thread = 1, stage = 4, scores = 8;
     mbarrier_init(shared_address(&state->kv_full), 1);
     for (int i = 0; i < B::stages; i++) {
       mbarrier_init(shared_address(&state->q_full[i]), 1);
@@ -119,7 +120,9 @@ struct SharedMemory {
     mbarrier_init(shared_address(&state->dp_full), products + product_thread);
     mbarrier_init(shared_address(&state->ds_full), scores);
     mbarrier_init(shared_address(&state->dq_full), products + product_thread);
-    mbarrier_init(shared_address(&state->dq_empty), reduce);
+    mbarrier_init(shared_address(&state->dq_empty), stage);
+    mbarrier_init(shared_address(&state->slots_full), stage);
+    mbarrier_init(shared_address(&state->slots_empty), 1);
     mbarrier_init(shared_address(&state->sums_full), products + product_thread);
     fence_mbarrier_init();
   }
@@ -148,7 +151,7 @@ __device__ inline uint32_t of_warp(uint32_t column, int first = 0) {
   return (threadIdx.x / 32 % 4 * 32 + first) * 65536 + column;
 }
 
-/// What a thread has of 16 rows of sums.
+/// A thread's words of 16 rows of sums.
 template <class B>
 using RowWords = uint32_t[32 * B::accesses];
 

@@ -17,15 +17,16 @@ __device__ __forceinline__ void work(int warp, const BackwardParams &p, const Te
   if (warp < score_warp) {
     if constexpr (B::registers.reduce <= 128) setmaxnreg_dec<B::registers.reduce>();
     if constexpr (B::registers.reduce > 128) setmaxnreg_inc<B::registers.reduce>();
-    DqReduce<B>(p, shared).run();
+    DqStage<B>(shared).run();
   } else if (warp < product_warp) {
     setmaxnreg_inc<B::registers.scores>();
     Scores<B>(p, shared, warp / 4 - 1).run();
   } else {
     setmaxnreg_dec<B::registers.others>();
-    if (any && warp == product_warp && elect_sync()) Products<B>(p, shared).run();
+    if (any && warp == product_warp && elect_sync()) Products<B>(shared).run();
     if (any && warp == load_warp && elect_sync()) load_tiles(p, maps, shared);
     if (any && warp == stats_warp) Statistics<B>(p, shared).run();
+    if (any && warp == add_warp && elect_sync()) DqAdd<B>(p, shared).run();
   }
   __syncwarp();
 }

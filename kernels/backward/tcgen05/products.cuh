@@ -8,8 +8,7 @@ namespace fa::kernels::backward_tcgen05 {
 template <class B>
 class Products {
  public:
-  __device__ Products(const BackwardParams &p, const SharedMemory<B> &shared)
-      : shared_(shared), state_(*shared.state), values_first_(p.softcap > 0 || p.dq_semaphore == nullptr) {}
+  __device__ explicit Products(const SharedMemory<B> &shared) : shared_(shared), state_(*shared.state) {}
 
   __device__ void run() {
     const uint32_t steps = uint32_t(state_.tiles.high - state_.tiles.low) * state_.group;
@@ -19,11 +18,9 @@ class Products {
     for (uint32_t n = 0; n < steps; n++) {
       wait(state_.stats_full[n % B::stages], n / B::stages);
       const Pairs pairs = state_.pairs[n % 4];
-      const bool values_first = values_first_ || pairs >= Pairs::careful;
       wait(state_.do_full[n % B::dout_stages], n / B::dout_stages);
-      if (values_first) multiply_values(n);
+      multiply_values(n);
       add_dv(n);
-      if (!values_first) multiply_values(n);
       release(state_.do_empty[n % B::dout_stages]);
       if (n + 1 < steps) multiply_keys(n + 1);
       wait(state_.ds_full, n);
@@ -110,7 +107,6 @@ class Products {
 
   const SharedMemory<B> &shared_;
   State<B> &state_;
-  const bool values_first_;
 };
 
 }  // namespace fa::kernels::backward_tcgen05

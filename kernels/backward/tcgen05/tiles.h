@@ -15,7 +15,8 @@ constexpr int dout_stages_of(int dim) {
 }
 constexpr int q_stages = 2;
 
-/// The warpgroups: one that adds dQ, two that weigh scores, each half of a step's queries, one of single warps.
+/// The warpgroups: one that brings dQ to shared memory, two that weigh scores, each half of a step's queries, one of
+/// single warps.
 constexpr int threads = 512;
 
 /// Registers of a thread: 64 K in all.
@@ -29,7 +30,7 @@ constexpr Registers registers_of(int dim) {
 /// Of an SM's tensor memory all: S and P, dP and dS, dV, dK, dQ.
 constexpr int tensor_columns = 512;
 
-/// A chunk of dQ that a warp adds at once (collective/dq_chunk.cuh); each of four warps has room for two.
+/// A chunk of dQ that is added at once (collective/dq_chunk.cuh); each of four warps has room for two.
 constexpr int bytes_of_chunk = 16 * 64 * 4, dq_slots = 2;
 
 /// Keys and values, the stages of Q and dO, dS, chunks of dQ; then the state.
