@@ -27,7 +27,7 @@ class ReaderSets {
  public:
   /// agents: how many there will be, as far as that is known.
   void begin(uint32_t agents) {
-    least_ = agents > 4 ? 3 : 2;
+    min_width_ = agents > 4 ? 3 : 2;
     epochs_.clear();
     for (auto &sets : free_) sets.clear();
   }
@@ -112,7 +112,7 @@ class ReaderSets {
   }
 
   uint32_t wider(uint32_t set) {
-    uint32_t result = reserve(std::max(width(set) + 1, least_));
+    uint32_t result = reserve(std::max(width(set) + 1, min_width_));
     for (uint32_t i = 0; i < size(set); i++) {
       const ReadEpoch epoch = epochs_[first(set) + i];
       add(result, epoch.agent) = epoch;
@@ -121,7 +121,7 @@ class ReaderSets {
     return result;
   }
 
-  uint32_t least_ = 2;  // width of sets of more than one
+  uint32_t min_width_ = 2;  // width of sets of more than one
   std::vector<ReadEpoch, InLines<ReadEpoch>> epochs_;
   std::array<std::vector<uint32_t>, 16> free_;  // by width
 };

@@ -56,15 +56,15 @@ inline Float8 add_products(Float8 c, const float *a, const float *powers_a, cons
 }
 
 /// As multiply_tile, of at most 32 products a sum; not inlined, so that exact products are compiled as without it.
-/// least_a, least_b: 2 to the formats' least exponents.
+/// min_a, min_b: 2 to the formats' least exponents.
 [[gnu::noinline]] inline void multiply_tile(float *c, size_t c_pitch, const float *a, size_t a_pitch, const float *b,
                                             size_t b_pitch, uint32_t rows, uint32_t columns, uint32_t depth,
-                                            bool accumulate, float least_a, float least_b, bool cuts) {
+                                            bool accumulate, float min_a, float min_b, bool cuts) {
   alignas(64) static thread_local float powers_b[greatest_depth * greatest_columns], exact[4 * greatest_columns];
   bool finite = true;
   for (uint32_t k = 0; k < depth; k++)
     for (uint32_t column = 0; column < columns; column++) {
-      powers_b[k * b_pitch + column] = power_of(b[k * b_pitch + column], least_b);
+      powers_b[k * b_pitch + column] = power_of(b[k * b_pitch + column], min_b);
       finite &= is_finite(b[k * b_pitch + column]);
     }
   for (uint32_t row = 0; row < rows; row++) {
@@ -73,7 +73,7 @@ inline Float8 add_products(Float8 c, const float *a, const float *powers_a, cons
     if (!accumulate) std::fill_n(sums, columns, 0.0f);
     bool row_finite = finite;
     for (uint32_t k = 0; k < depth; k++) {
-      powers_a[k] = power_of(factors[k], least_a);
+      powers_a[k] = power_of(factors[k], min_a);
       row_finite &= is_finite(factors[k]);
     }
     // Infinities and NaN, rare, come from plain sums.

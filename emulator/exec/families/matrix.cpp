@@ -21,7 +21,7 @@ struct Form {
 };
 
 /// 2 to the least exponent of a format of Eight.
-constexpr float least_power(uint32_t kind) {
+constexpr float min_power(uint32_t kind) {
   return kind == Eight::e5m2 ? 0x1p-14f : 0x1p-6f;
 }
 
@@ -42,8 +42,8 @@ void multiply_short(Warp &warp, const Instruction &instruction, uint32_t mask) {
       const uint8_t *tile = warp.row<uint8_t>(as[half + 2 * r]);
       for (int i = 0; i < 8 * width; i += 8) Eight::values(tile + i, a[half] + i, kind_a);
       float *sum = reinterpret_cast<float *>(sums[half]);
-      short_sum::multiply_tile(sum, 8, a[half], width, b[0], 8, 8, 8, width, true, least_power(kind_a),
-                               least_power(kind_b), !half_sum);
+      short_sum::multiply_tile(sum, 8, a[half], width, b[0], 8, 8, 8, width, true, min_power(kind_a), min_power(kind_b),
+                               !half_sum);
       if (half_sum)
         for (int i = 0; i < 64; i++) sum[i] = float_from_half(half_from_float(sum[i]));
     }

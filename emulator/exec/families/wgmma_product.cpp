@@ -141,7 +141,7 @@ void add_integers(float *values, const float *sums, const Form &form, bool accum
 }
 
 /// 2 to the least exponent of an 8-bit format, whose sums are short; 0 for other formats.
-float least_power(Element element) {
+float min_power(Element element) {
   return element == Element::e4m3 ? 0x1p-6f : element == Element::e5m2 ? 0x1p-14f : 0;
 }
 
@@ -162,9 +162,9 @@ void compute(Warp &warp, const Product &product, Accumulators &accumulators) {
   OperandSource source = source_of(warp, instruction, product.b_descriptor, form.b, form.b_transposed);
   check(warp, instruction, load_columns(source, 0, form.columns, b, form.columns), 'B');
   accumulators.take(product);
-  if (least_power(form.a) != 0 && warp.cta->launch->short_wgmma)
+  if (min_power(form.a) != 0 && warp.cta->launch->short_wgmma)
     return short_sum::multiply_tile(accumulators.values(), max_columns, a, depth, b, form.columns, rows, form.columns,
-                                    depth, product.accumulate, least_power(form.a), least_power(form.b),
+                                    depth, product.accumulate, min_power(form.a), min_power(form.b),
                                     form.accumulator == Accumulator::f32);
   if (form.accumulator != Accumulator::s32)
     return multiply_tile(accumulators.values(), max_columns, a, depth, b, form.columns, rows, form.columns, depth,
