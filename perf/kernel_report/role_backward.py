@@ -14,15 +14,17 @@ from .simulation import Arrive, Barrier, Copy, Join, Multiply, Result, Role, Sim
 
 CONSUMERS = 2
 SYNC: list[Step] = [Arrive("dS there"), Wait("dS there")]  # of both warpgroups
-# The barriers of a step in the order of machine code. dq is handed over before dO is awaited where a step has 128 queries.
+# The barriers of a step in the order of machine code. Where a step has 64 queries its dS is stored once both warpgroups have released the step
+# before, and dq of the step before is multiplied last: a warpgroup waits for dS that the other one had a step ago.
 HAND_OVER: list[list[Step]] = [[Wait("dq free")], [Arrive("dq there")]]
 OURS = {64: [[Wait("Q there")], SYNC, *HAND_OVER, [Wait("dO there")], [Arrive("free")]],
-        128: [[Wait("Q there")], SYNC, [Wait("dO there")], *HAND_OVER, [Arrive("free")]]}  # fmt: skip
+        128: [[Wait("Q there")], [Wait("dO there")], [Wait("dS free")], [Arrive("dS there")], [Wait("dS there")],
+              [Arrive("free"), Arrive("dS free")], *HAND_OVER]}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """last: the dq of the last step, where a step adds that of the one before."""
+    """last: the dq of the last step, where a step adds that of the one before. late: dq is multiplied at the end of a step."""
 
     name: str
     dim: int
@@ -30,6 +32,8 @@ class Kernel:
     step: list[Step]  # of a warpgroup
     last: list[Step]
     stages: int = 2
+    late: bool = False
+    apart: float = 0  # cycles by which warpgroups begin apart
     loops_over_group: bool = False  # a block walks through the queries of all heads that share its keys
 
     @property
@@ -50,10 +54,11 @@ class Kernel:
 
 def ours(dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
     """dq of a step is multiplied in the next one, and behind the last."""
+    late = SYNC not in OURS[dim]
     step = bind(loop, OURS[dim])
     handed = step[step.index(HAND_OVER[0][0]) : step.index(HAND_OVER[1][0]) + 1]
     dq = product(64, 64, KEYS // DEPTH)
-    return Kernel(f"backward_wgmma hd{dim}", dim, queries, step, [*SYNC, dq, Join(), *handed], loops_over_group=True)
+    return Kernel(f"backward_wgmma hd{dim}", dim, queries, step, [*SYNC[late:], dq, Join(), *handed], late=late, loops_over_group=True)
 
 
 def fa3(name: str, dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
@@ -71,7 +76,7 @@ def fa3(name: str, dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
         return works(begin, next(n for n in range(begin, len(its)) if isinstance(its[n], Multiply)))
 
     if dim == 128:
-        weigh, differentiate = until_product(joins[0]), until_product(joins[2])
+        weigh, differentiate = until_product(joins[0]), until_product(joins[1])
     else:  # ours weighs while it multiplies
         weigh, differentiate = works(there, joins[1]), until_product(joins[1])
     lead = [step for step in its[: its.index(OURS[dim][0][0])] if isinstance(step, Work)]
@@ -83,15 +88,16 @@ def fa3(name: str, dim: int, queries: int, loop: list[Step | Place]) -> Kernel:
     return Kernel(name, dim, queries, step, [])
 
 
-def simulate(of: Kernel, steps: int, fixed_order: bool = False) -> Result:
-    """A block. fixed_order: it adds dq behind another one that is a step ahead, asks the L2 cache whether it may, and lets the
-    next one add when its sums are there."""
+def simulate(of: Kernel, steps: int, fixed_order: bool = False, apart: float | None = None) -> Result:
+    """A block. apart: cycles by which its warpgroups begin apart. fixed_order: it adds dq behind another one that is a step
+    ahead, asks the L2 cache whether it may, and lets the next one add when its sums are there."""
     barriers = {
         "KV there": Barrier(),
         "Q there": Barrier(),
         "dO there": Barrier(),
         "free": Barrier(CONSUMERS, of.stages),
-        "dS there": Barrier(CONSUMERS, 0, LATENCY["issue"]),
+        "dS there": Barrier(CONSUMERS, 1) if of.late else Barrier(CONSUMERS, 0, LATENCY["issue"]),
+        "dS free": Barrier(CONSUMERS, 1),
         "dq there": Barrier(CONSUMERS),
         "dq free": Barrier(1, 1),
     }
@@ -109,7 +115,8 @@ def simulate(of: Kernel, steps: int, fixed_order: bool = False) -> Result:
     first = [step for step in of.step if step not in (HAND_OVER[0][0], HAND_OVER[1][0])]
     consumer = [Wait("KV there"), *(first if of.last else of.step), *of.step * (steps - 1), *of.last, store]
     roles = [Role("loads", loads), Role("dq", added * steps)]
-    roles += [Role(f"warpgroup {n}", consumer) for n in range(CONSUMERS)]
+    begin = of.apart if apart is None else apart
+    roles += [Role(f"warpgroup {n}", [*consumer[:1], Work(n * begin), *consumer[1:]]) for n in range(CONSUMERS)]
     return Simulation(roles, barriers, HOPPER.l2_bytes).run()
 
 

@@ -60,9 +60,6 @@ BACKWARD = [
     Figure("FA3 hd128 64x128", H200, Call(128, 8192, True), 629),
     Figure("FA3 hd128 80x128", H200, Call(128, 8192, False, True), 608),
     Figure("FA3 hd128 64x128", H200, Call(128, 8192, True, True), 555),
-    Figure("backward_wgmma hd64", H200, Call(128, 8192, group=8), 469),  # [O]
-    Figure("backward_wgmma hd128", H200, Call(128, 8192, group=8), 509),
-    Figure("backward_wgmma hd128", H200, Call(128, 8192, True, group=8), 442),
     Figure("FA4 hd128", "B200", Call(64, 8192), 1248),  # [2280], to the next comment
     Figure("FA4 hd128", "B200", Call(64, 8192, True), 1118),
     Figure("FA4 hd128", "B200", Call(64, 8192, False, True), 980),

@@ -128,7 +128,8 @@ def backward_changes(of: OfBackward, others: Iterable[OfBackward]) -> dict[str, 
         f"{one.queries} queries, FlashAttention-3's order": replace(one, loops_over_group=True)
         for one in others if isinstance(one, role_backward.Kernel) and one.dim == of.dim and one is not of
     }  # fmt: skip
-    return {"as it is": of, "one more stage": replace(of, stages=of.stages + 1), "products back to back": replace(of, step=bare(of.step)), **theirs}
+    return {"as it is": of, "one more stage": replace(of, stages=of.stages + 1), "products back to back": replace(of, step=bare(of.step)),
+            "warpgroups begin 600 cycles apart": replace(of, apart=600), **theirs}  # fmt: skip
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:

@@ -139,8 +139,8 @@ class MachineCode(unittest.TestCase):
 def loop_of_ours() -> list[simulation.Step | role_code.Place]:
     """The shape of a step of 64 queries at 128 columns."""
     place, scores, sums = role_code.Place("SYNCS"), role_code.product(64, 64, 8), role_code.product(128, 0, 4)
-    return [Work(50), place, scores, place, scores, Join(1), Work(400, {"MUFU": 256}), place, sums, Join(1), place, Work(150), place, scores, Join(),
-            Work(300), sums, Join(), place]  # fmt: skip
+    return [Work(50), place, scores, Join(), Work(400, {"MUFU": 256}), place, scores, sums, Join(1), Work(300), place, Work(20), place, sums, place,
+            scores, Join(), place, place, Work(150), place]  # fmt: skip
 
 
 class Kernels(unittest.TestCase):
@@ -164,6 +164,12 @@ class Kernels(unittest.TestCase):
         for one in (of, theirs):
             self.assertEqual(one.ideal, 2560)
             self.assertGreater(role_backward.fit(one)[1], one.ideal)
+
+    def test_apart(self) -> None:
+        """Two warpgroups that begin half a step apart stay so: dS that one waits for is a step old."""
+        of = role_backward.ours(128, 64, loop_of_ours())
+        together, apart = (role_backward.simulate(of, 32, apart=cycles).cycles for cycles in (0, 1200))
+        self.assertLess(apart, together)
 
     def test_blocks_in_a_fixed_order(self) -> None:
         """Four blocks of a column begin at once; each adds a hop behind the one before it, and then at its pace."""

@@ -7,8 +7,8 @@
 //   K, V by TMA ────────── kv_full ──────────> S^T  = K Q^T
 //   Q and RowStats ─────── q_full[stage] ────> P^T  = 2^(c S^T - lse)
 //   dO ─────────────────── do_full[stage] ───> dP^T = V dO^T,  dV += P^T dO
-//           <───────────── empty[stage] ─────  dS^T = P^T (dP^T - delta),  dK += dS^T Q
-//                                              dS^T in shared memory; barrier ds_stored, in the next step: dQ += dS K
+//                                              dS^T = P^T (dP^T - delta), in shared memory too,  dK += dS^T Q
+//           <───────────── empty[stage] ─────  dQ of the step before = dS K, once ds_full says that both have stored it
 //   dQ warp
 //   ───────
 //   acquires dq_semaphore       <─── dq_full ── parts of dQ in shared memory, every warp
@@ -88,7 +88,7 @@ struct State : KeyBlock {
   RowStats stats[B::stages][B::columns];
   KeyRange attended[consumers][B::columns];  // of a careful step, by either warpgroup
   Interval queries[keys];                    // that attend each of the block's keys
-  uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], dq_full, dq_empty;
+  uint64_t kv_full, q_full[B::stages], do_full[B::stages], empty[B::stages], ds_full[2], dq_full, dq_empty;
   int64_t ticket;
   float2 softcap;  // Softcap::constants
   [[no_unique_address]] DsScales<B> ds_scales;
@@ -129,6 +129,7 @@ struct SharedMemory {
       mbarrier_init(shared_address(&state->do_full[i]), 1);
       mbarrier_init(shared_address(&state->empty[i]), warps);
     }
+    for (uint64_t &of_step : state->ds_full) mbarrier_init(shared_address(&of_step), warps);
     mbarrier_init(shared_address(&state->dq_full), warps);
     mbarrier_init(shared_address(&state->dq_empty), 1);
     fence_mbarrier_init();

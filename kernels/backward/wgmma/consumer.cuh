@@ -24,11 +24,7 @@ class Consumer : private StepScores<B> {
  public:
   /// group: the number of this warpgroup among the consumers.
   __device__ Consumer(const BackwardParams &p, const SharedMemory<B> &shared, int group)
-      : Base(p, *shared.state, group),
-        shared_(shared),
-        keys_(shared.own(0)),
-        streamed_(shared.slot(0, 0)),
-        ds_(shared.ds(0)) {}
+      : Base(p, *shared.state, group), shared_(shared), keys_(shared.own(0)), ds_(shared.ds(0)) {}
 
   __device__ __forceinline__ void run() {
     Gradients sum;
@@ -49,11 +45,11 @@ class Consumer : private StepScores<B> {
       else
         add_all<ScoreMod::none>(sum);
       DqPart dq;
-      sync_consumers();
       wgmma_fence();
       multiply_ds(dq);
       wgmma_wait_group<0>();
       pin(dq);
+      unscale(dq, n_ - 1);
       hand_over(dq);
     }
     sync_consumers();  // the tiles are free
@@ -85,23 +81,53 @@ class Consumer : private StepScores<B> {
 
   __device__ bool has_dq() const { return n_ < no_dq; }
 
-  /// Where tiles of queries are as those of keys, they need no registers in addition: they follow upon K and V.
-  static constexpr bool tiles_alike = std::is_same_v<typename B::OwnTile, typename B::StreamedTile>;
+  /// The descriptor of a tile whose rows lie as K's do, by its distance from K in bytes: registers are few.
+  template <class To>
+  __device__ To from_keys(uint32_t bytes) const {
+    To found = __builtin_bit_cast(To, keys_);
+    found.as_rows += bytes / 16;
+    found.as_columns += bytes / 16 + ((To::panel - B::Own::panel) << 16);
+    return found;
+  }
+
+  /// dQ of the step before is multiplied at the end of a step, where S^T and dP^T have left their registers, and not
+  /// behind S^T. A warpgroup then needs dS that the other one had a step ago, and may be half a step away from it, so
+  /// that one multiplies while the other one computes weights.
+  static constexpr bool late_dq = B::columns <= 64;
+
+  static constexpr bool ds_alike = late_dq && B::Ds::swizzle == B::Own::swizzle;
   struct NoDescriptor {
     __device__ explicit NoDescriptor(uint32_t) {}
   };
+  __device__ typename B::Ds ds_of(uint32_t which) const {
+    if constexpr (ds_alike) return from_keys<typename B::Ds>(SharedMemory<B>::ds_tiles + which * B::DsTile::bytes);
+    if constexpr (!ds_alike) return ds_ + which;
+  }
   __device__ typename B::Streamed streamed(uint32_t number) const {
-    if constexpr (tiles_alike) return keys_ + (2 + number);
-    if constexpr (!tiles_alike) return streamed_ + number;
+    return from_keys<typename B::Streamed>(SharedMemory<B>::ring + number * B::StreamedTile::bytes);
   }
   __device__ typename B::Streamed queries() const { return streamed(2 * stage()); }
   __device__ typename B::Streamed dout() const { return streamed(2 * stage() + 1); }
   __device__ typename B::Own own(const typename B::Own &tile) const { return tile.from(keys_of_warpgroup * group_); }
 
-  __device__ void release_stage() {
+  /// Lets the stage be loaded again, and dS of the step before be overwritten.
+  __device__ void release_stage() const {
     __syncwarp();
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.empty[stage()]));
-    n_++;
+  }
+
+  /// Waits until both warpgroups have multiplied dS of the step before the last one, where this step's goes.
+  __device__ void wait_for_room() const {
+    if constexpr (late_dq) mbarrier_wait(shared_address(&state_.empty[(n_ - 1) % B::stages]), (n_ - 1) / B::stages % 2);
+  }
+
+  /// This warp's rows of dS are in shared memory.
+  __device__ void publish_ds() const {
+    fence_proxy_async();
+    if constexpr (late_dq) {
+      __syncwarp();
+      if (lane() == 0) mbarrier_arrive(shared_address(&state_.ds_full[n_ % 2]));
+    }
   }
 
   /// Before the first step there is no dS: zeros in its place.
@@ -128,20 +154,22 @@ class Consumer : private StepScores<B> {
   /// dS^T in shared memory, for the next step's dQ.
   __device__ __forceinline__ void store_ds(const Weights<B> &ds) const {
     const uint32_t at = ds_of_lane();
+    wait_for_room();
     unroll<Weights<B>::blocks>(
         [&](int k) { stmatrix_x4(B::DsTile::matrices_at(at, 0, k), ds.columns[k].block[0].word); });
-    fence_proxy_async();
+    publish_ds();
   }
 
   /// The same with a scale of the warp.
   __device__ __forceinline__ void store_ds(const typename B::Scores &ds, const typename B::Rows &top) const {
     const uint32_t at = ds_of_lane();
     const float scale = backward_mma::ds_scale<B>(ds, top);
+    wait_for_room();
     if (lane() == 0) state_.ds_scales.of_warps[n_ % 2][warp()] = scale;
     Weights<B>::scaled(
         ds, [&](int) { return scale; },
         [&](int k, const auto &a) { stmatrix_x4(B::DsTile::matrices_at(at, 0, k), a.block[0].word); });
-    fence_proxy_async();
+    publish_ds();
   }
 
   /// dS^T in shared memory and as A.
@@ -213,9 +241,14 @@ class Consumer : private StepScores<B> {
 
   /// Begins dQ = dS K of the step before.
   __device__ __forceinline__ void multiply_ds(DqPart &dq) const {
-    unify_ds((n_ + 1) % 2);
-    if constexpr (B::scales) wgmma_fence();
-    const auto ds = ds_ + (n_ + 1) % 2;
+    if constexpr (late_dq)
+      mbarrier_wait(shared_address(&state_.ds_full[(n_ + 1) % 2]), (n_ - 1) / 2 % 2);
+    else
+      sync_consumers();
+    // After add_carefully the other warpgroup may still read this dS, which has its one scale already.
+    if (B::scales && has_dq()) unify_ds((n_ + 1) % 2);
+    if constexpr (late_dq) wgmma_fence();
+    const auto ds = ds_of((n_ + 1) % 2);
     if constexpr (B::dq_queries > 0) {
       backward_wgmma::multiply_ds<B>(dq, ds.from(0, group_), keys_);
     } else {
@@ -226,16 +259,20 @@ class Consumer : private StepScores<B> {
   /// Of a warp's part of dQ.
   __device__ int first_query() const { return B::dq_queries * group_ + thread() / 32 * 16; }
 
-  /// Hands this warpgroup's part of dQ of the step before to the warp that adds it.
-  __device__ __forceinline__ void hand_over(DqPart &dq) {
-    if (has_dq()) hand_over(dq, n_ - 1);
-    n_ &= ~no_dq;
-  }
-  __device__ __forceinline__ void hand_over(DqPart &dq, uint32_t n) const {
+  /// Divides dQ by the scale of dS in step n. Before the stage is released, and the scale with it.
+  __device__ __forceinline__ void unscale(DqPart &dq, uint32_t n) const {
     if constexpr (B::scales) {
       const float inverse = 1 / least_scale(n % 2);
       dq.for_each([&](float &x, int, int) { x *= inverse; });
     }
+  }
+
+  /// Hands this warpgroup's part of dQ of the step before to the warp that adds it.
+  __device__ __forceinline__ void hand_over(const DqPart &dq) {
+    if (has_dq()) hand_over(dq, n_ - 1);
+    n_ &= ~no_dq;
+  }
+  __device__ __forceinline__ void hand_over(const DqPart &dq, uint32_t n) const {
     mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);
     constexpr int half = B::dq_twice / 2 / block_columns;
     store_dq_chunk(shared_.dq() + (first_query() * B::dim + B::dq_columns * group_ * block_rows) * 4, dq, [&](int j) {
@@ -253,7 +290,7 @@ class Consumer : private StepScores<B> {
     for (StreamCoord tile = {0, state_.tiles.high - 1}; tile.tile >= state_.tiles.low; tile.advance(state_.group)) {
       mbarrier_wait(shared_address(&state_.q_full[stage()]), parity());
       step<Mod>(sum, tile);
-      release_stage();
+      n_++;
     }
   }
 
@@ -264,8 +301,7 @@ class Consumer : private StepScores<B> {
     DqPart dq;
     wgmma_fence();
     multiply_rows<B>(x, own(keys_), queries());  // S^T = K Q^T
-    sync_consumers();
-    multiply_ds(dq);  // dQ = dS K, of the step before
+    if constexpr (!late_dq) multiply_ds(dq);
     const Pairs pairs = pairs_of(tile);
     if (pairs == Pairs::all) {
       differentiate<AllPairs>(sum, x, dq, tile, alibi);
@@ -278,55 +314,57 @@ class Consumer : private StepScores<B> {
 
   /// Whether S^T is finite, and so Q and K are. By both warpgroups.
   __device__ __forceinline__ bool has_finite_products(Scores &x) const {
-    wgmma_wait_group<1>();
+    wgmma_wait_group<late_dq ? 0 : 1>();
     pin(x);
     return !bar_red_or(all_consumers, 128 * consumers, any_nonfinite(x));
   }
 
-  /// From S^T on. The compiler computes weights where they are first used: where registers allow, dV comes first, so
-  /// that this is while dQ is multiplied.
+  /// From S^T on.
   template <class P, ScoreMod Mod>
   __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile,
                                                 const Alibi<Mod> &alibi) {
-    constexpr bool roomy = B::columns <= 64;
     Scores y;
+    wait_for_scores(x, dq);
+    if constexpr (late_dq) weigh(x, stats(0), P(*this, tile), alibi);
+    mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
+    wgmma_fence();
+    multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
+    if constexpr (!late_dq) weigh(x, stats(0), P(*this, tile), alibi);
+    Weights<B> p = factored(sum.dv, of_dv, x);
+    add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
     Stats first;
-    if constexpr (roomy) {
-      first = stats(0);
-      wgmma_wait_group<1>();
-      pin(x);
-      weigh(x, first, P(*this, tile), alibi);
-      Weights<B> p = factored(sum.dv, of_dv, x);
-      mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
-      add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
-      wgmma_wait_group<1>();
-      pin(dq);
-      hand_over(dq);
-      wgmma_fence();
-      multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
-      first = stats(0);
-      wgmma_wait_group<0>();
-    } else {
-      wgmma_wait_group<0>();
-      pin(x);
-      pin(dq);
-      hand_over(dq);
-      mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
-      wgmma_fence();
-      multiply_rows<B>(y, own(keys_ + 1), dout());  // dP^T = V dO^T
-      weigh(x, stats(0), P(*this, tile), alibi);
-      Weights<B> p = factored(sum.dv, of_dv, x);
-      add_weighted<B>(sum.dv, p, dout());  // dV += P^T dO
-      wgmma_wait_group<1>();
-      first = stats(0);
-    }
+    if constexpr (late_dq) first = stats(0);
+    wgmma_wait_group<1>();
+    if constexpr (!late_dq) first = stats(0);
     pin(y);
     this->template multiply_weights<P::masked>(y, x, first);  // dS^T = P^T (dP^T - delta)
     Weights<B> ds = round_ds(sum, y);
     add_weighted<B>(sum.dk, ds, queries());  // dK += dS^T Q
+    finish(sum, dq);
+  }
+
+  /// The end of a step.
+  __device__ __forceinline__ void finish(Gradients &sum, DqPart &dq) {
+    if constexpr (late_dq) multiply_ds(dq);
     wgmma_wait_group<0>();
     pin(sum.dv);
     pin(sum.dk);
+    if constexpr (late_dq) {
+      pin(dq);
+      unscale(dq, n_ - 1);
+    }
+    release_stage();
+    if constexpr (late_dq) hand_over(dq);
+  }
+
+  /// Waits for S^T, and for dQ where that was begun.
+  __device__ __forceinline__ void wait_for_scores(Scores &x, DqPart &dq) {
+    wgmma_wait_group<0>();
+    pin(x);
+    if constexpr (!late_dq) {
+      pin(dq);
+      hand_over(dq);
+    }
   }
 
   /// The same under a softcap, whose three functions a pair take longer than products: two of them while dP^T is
@@ -334,10 +372,7 @@ class Consumer : private StepScores<B> {
   template <class P>
   __device__ __forceinline__ void differentiate(Gradients &sum, Scores &x, DqPart &dq, StreamCoord tile,
                                                 const Alibi<ScoreMod::softcap> &alibi) {
-    wgmma_wait_group<0>();
-    pin(x);
-    pin(dq);
-    hand_over(dq);
+    wait_for_scores(x, dq);
     mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
     Scores y;
     wgmma_fence();
@@ -348,16 +383,14 @@ class Consumer : private StepScores<B> {
     Weights<B> p, ds;
     end_softcap(p, ds, x, y, P(*this, tile), alibi, false);
     store_ds(ds);
-    add_both(sum, p, ds);
+    add_both(sum, p, ds, dq);
   }
 
   /// dV += P^T dO, dK += dS^T Q.
-  __device__ __forceinline__ void add_both(Gradients &sum, Weights<B> &p, Weights<B> &ds) {
+  __device__ __forceinline__ void add_both(Gradients &sum, Weights<B> &p, Weights<B> &ds, DqPart &dq) {
     add_weighted<B>(sum.dv, p, dout());
     add_weighted<B>(sum.dk, ds, queries());
-    wgmma_wait_group<0>();
-    pin(sum.dv);
-    pin(sum.dk);
+    finish(sum, dq);
   }
 
   /// The same of a step in which not all queries attend all keys, and Q, K or dO may have elements that are not finite.
@@ -366,14 +399,11 @@ class Consumer : private StepScores<B> {
                                                           const Alibi<Mod> &alibi) {
     store_key_ranges(tile);
     const Attending pairs = attending();
-    wgmma_wait_group<0>();
-    pin(x);
-    pin(dq);
-    hand_over(dq);
+    wait_for_scores(x, dq);
     const bool odd = any_nonfinite(x);
     if constexpr (Mod != ScoreMod::softcap) weigh(x, stats(0), pairs, alibi);
-    mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
     if constexpr (Mod == ScoreMod::softcap) this->template begin_softcap<true>(x);
+    mbarrier_wait(shared_address(&state_.do_full[stage()]), parity());
     Scores y;
     wgmma_fence();
     multiply_rows<B>(y, own(keys_ + 1), dout());
@@ -385,13 +415,13 @@ class Consumer : private StepScores<B> {
       Weights<B> p, ds;
       end_softcap(p, ds, x, y, pairs, alibi, any_odd);
       store_ds(ds);
-      add_both(sum, p, ds);
+      add_both(sum, p, ds, dq);
     } else {
       this->template multiply_weights<true>(y, x, stats(0));
       if (any_odd) repair(x, y);
       Weights<B> p = factored(sum.dv, of_dv, x);
       Weights<B> ds = round_uneven_ds(sum, y);
-      add_both(sum, p, ds);
+      add_both(sum, p, ds, dq);
     }
     if (any_odd) add_carefully();
   }
@@ -420,14 +450,14 @@ class Consumer : private StepScores<B> {
     unify_ds(n_ % 2);
     DqPart dq;
     multiply_finite<B>(dq, shared_.ds(n_ % 2), first_query(), shared_.own(0), B::dq_columns / 8 * group_);
+    unscale(dq, n_);
     hand_over(dq, n_);
     n_ |= no_dq;
   }
 
   const SharedMemory<B> &shared_;
-  typename B::Own keys_;                                                          // values are the next tile
-  std::conditional_t<tiles_alike, NoDescriptor, typename B::Streamed> streamed_;  // Q of the first stage
-  typename B::Ds ds_;                                                             // of even steps
+  typename B::Own keys_;                                           // values are the next tile
+  std::conditional_t<ds_alike, NoDescriptor, typename B::Ds> ds_;  // of even steps
 };
 
 }  // namespace fa::kernels::backward_wgmma

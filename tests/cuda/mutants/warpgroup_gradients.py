@@ -24,9 +24,11 @@ def of_f16(name, file, old, new, expected=WRONG):
 
 WARPGROUP_GRADIENTS = [
     fixed_order("clean_gradients_of_warpgroups", "", "", "", ""),
-    fixed_order("barrier_of_ds", "consumer.cuh", "    sync_consumers();\n    multiply_ds(dq);", "    multiply_ds(dq);", RACE + "|" + STALE + "|" + UNWRITTEN),
-    fixed_order("fence_of_ds", "consumer.cuh", "ds.columns[k].block[0].word); });\n    fence_proxy_async();", "ds.columns[k].block[0].word); });", r"error \(proxy-fence\)"),
-    fixed_order("ds_of_this_step", "consumer.cuh", "ds_ + (n_ + 1) % 2", "ds_ + n_ % 2", UNREAD),
+    fixed_order("barrier_of_ds", "consumer.cuh", "    else\n      sync_consumers();\n", "", RACE + "|" + STALE + "|" + UNWRITTEN),
+    fixed_order("ds_of_the_other_warpgroup", "consumer.cuh", "      mbarrier_wait(shared_address(&state_.ds_full[(n_ + 1) % 2]), (n_ - 1) / 2 % 2);\n", "      ;\n", RACE + "|" + STALE + "|" + UNWRITTEN, dim="128"),
+    fixed_order("room_for_ds", "consumer.cuh", "if constexpr (late_dq) mbarrier_wait(shared_address(&state_.empty[(n_ - 1) % B::stages]), (n_ - 1) / B::stages % 2);", "", RACE + "|" + STALE, dim="128"),
+    fixed_order("fence_of_ds", "consumer.cuh", "    fence_proxy_async();\n    if constexpr (late_dq) {", "    if constexpr (late_dq) {", r"error \(proxy-fence\)"),
+    fixed_order("ds_of_this_step", "consumer.cuh", "ds_of((n_ + 1) % 2)", "ds_of(n_ % 2)", UNREAD),
     fixed_order("room_for_dq", "consumer.cuh", "    mbarrier_wait(shared_address(&state_.dq_empty), n % 2 ^ 1);\n", "", RACE + "|" + STALE),
     fixed_order("dq_still_read", "producer.cuh", "    cp_async_bulk_wait_group_read();\n", "", RACE + "|" + STALE),
     fixed_order("queries_of_a_warpgroup", "consumer.cuh", "ds.from(0, group_), keys_", "ds.from(0, 0), keys_"),
@@ -41,8 +43,7 @@ WARPGROUP_GRADIENTS = [
     any_order("queries_that_are_not_finite", "consumer.cuh", "    if (any_odd) repair(x, y);\n", "", NAN),
     any_order("keys_that_are_not_finite", "collective/dq_chunk.cuh", "b[n] = finite_halves(b[n], B::exponents);", "", NAN),
     any_order("first_dq", "scores.cuh", "uint32_t n_ = no_dq;", "uint32_t n_ = 0;", "deadlock|" + WRONG + "|" + RACE),
-    fixed_order("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of",
-              "    wgmma_wait_group<1>();\n    pin(sum.dv);\n    pin(sum.dk);\n  }\n\n  /// The same of", RACE + "|" + STALE + "|in flight|while"),
+    fixed_order("stage_still_read", "consumer.cuh", "    wgmma_wait_group<0>();\n    pin(sum.dv);\n", "    wgmma_wait_group<1>();\n    pin(sum.dv);\n", RACE + "|" + STALE + "|in flight|while"),
     fixed_order("distance_of_a_row", "scores.cuh", "return 8 * j + e % 2 - e / 2 * 8;", "return 8 * j + e % 2;", test="GradientsAlibi"),
     fixed_order("slope_of_a_step", "scores.cuh", "state_.work.kv_head * state_.group + tile.head);", "state_.work.kv_head * state_.group);", test="GradientsAlibi"),
     fixed_order("distance_of_the_last_queries", "scores.cuh", "query + state_.sequence.offset - key", "query - key", test="GradientsAlibi"),
@@ -57,5 +58,7 @@ WARPGROUP_GRADIENTS = [
     of_f16("scales_of_warps_differ", "consumer.cuh", "      if (one) return;\n", "      return;\n"),
     of_f16("moved_factors_are_lost", "consumer.cuh", "if (of_rows.fit(top, sum)) factors(which) = of_rows;", "of_rows.fit(top, sum);"),
     of_f16("queries_of_warpgroups_without_factors", "scores.cuh", "any = __any_sync(~0u, any);", "any = false;"),
+    of_f16("scale_of_a_released_stage", "consumer.cuh", "      unscale(dq, n_ - 1);\n    }\n    release_stage();\n", "    }\n    release_stage();\n    if constexpr (late_dq) unscale(dq, n_ - 1);\n", RACE),
+    of_f16("ds_that_is_still_read", "consumer.cuh", "if (B::scales && has_dq()) unify_ds", "if (B::scales) unify_ds", RACE),
     of_f16("barrier_of_rescaled_ds", "consumer.cuh", "      fence_proxy_async();\n      sync_consumers();\n    }\n  }", "      fence_proxy_async();\n    }\n  }", RACE + "|" + STALE + "|proxy"),
 ]  # fmt: skip
