@@ -1,5 +1,6 @@
 // One call of a node's kernel: its tensors, ONNX Runtime's threads, and memory that is kept from call to call.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -90,19 +91,28 @@ class Call {
 
   // The calls of parts, each on one thread: each(task) calls task(i, ...) of every part, on any threads.
   template <class Each>
-  void forward_parts(fa::Desc desc, std::vector<fa::ForwardArgs> *parts, const Each &each) {
+  void forward_parts(fa::Desc desc, const std::vector<fa::ForwardArgs> &parts, const Each &each) {
     desc.num_threads = 1;
     desc.parallel_for = nullptr;
     const auto op = resources_->op(desc);
-    for (fa::ForwardArgs &args : *parts) {
-      args.workspace_size = op->workspace_size(args);
-      args.workspace = scratch_->take(args.workspace_size);
-    }
+    size_t bytes = 0;
+    for (const fa::ForwardArgs &args : parts) bytes = std::max(bytes, op->workspace_size(args));
     std::mutex mutex;
-    std::exception_ptr failed;  // none may leave a thread of ONNX Runtime
+    std::vector<void *> workspaces;  // that no part uses now: as many are made as parts run at once
+    std::exception_ptr failed;       // none may leave a thread of ONNX Runtime
     each([&](int64_t i, auto...) {
       try {
-        (*op)((*parts)[i]);
+        fa::ForwardArgs args = parts[i];
+        args.workspace_size = bytes;
+        {
+          const std::lock_guard lock(mutex);
+          if (workspaces.empty()) workspaces.push_back(scratch_->take(bytes));
+          args.workspace = workspaces.back();
+          workspaces.pop_back();
+        }
+        (*op)(args);
+        const std::lock_guard lock(mutex);
+        workspaces.push_back(args.workspace);
       } catch (...) {
         const std::lock_guard lock(mutex);
         failed = std::current_exception();

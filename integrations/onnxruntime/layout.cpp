@@ -8,7 +8,7 @@ namespace {
 
 // Decodes copy a head of the cache and attend it while it is in the processor's cache, where there are enough heads
 // for the session's threads, whose number is not known here.
-constexpr int64_t most_rows_of_decodes = 4, fewest_parts = 8;
+constexpr int64_t max_rows_of_decodes = 4, min_parts = 8;
 
 // The part of a sequence and a key/value head; dimensions of length 1 are repeated.
 fa_tensor part(fa_tensor t, int dimension_of_heads, int64_t b, int64_t head, int64_t heads) {
@@ -97,8 +97,10 @@ void forward_over(Call *call, const fa::Desc &desc, const fa::ForwardArgs &args,
       task(i, i / heads, i % heads);
     });
   };
-  if (args.q.shape[1] > most_rows_of_decodes || parts < fewest_parts || !(k.copies_past && v.copies_past)) {
-    if (k.copies_fresh || v.copies_fresh) each([](int64_t, int64_t, int64_t) {});
+  const int64_t q_heads = args.q.shape[2];
+  const bool divides = parts > 0 && q_heads > 0 && q_heads % heads == 0;  // else the whole call is refused
+  if (!divides || args.q.shape[1] > max_rows_of_decodes || parts < min_parts || !(k.copies_past && v.copies_past)) {
+    if (k.copies_past || v.copies_past || k.copies_fresh || v.copies_fresh) each([](int64_t, int64_t, int64_t) {});
     call->forward(desc, args);
     return;
   }
@@ -111,7 +113,7 @@ void forward_over(Call *call, const fa::Desc &desc, const fa::ForwardArgs &args,
     if (own.q_offset) own.q_offset += b;
     if (own.seqused_k) own.seqused_k += b;
   }
-  call->forward_parts(desc, &of_parts, each);
+  call->forward_parts(desc, of_parts, each);
 }
 
 }  // namespace fa_ort

@@ -107,6 +107,23 @@ def one_buffer(devices):
         np.testing.assert_array_equal(now[:, :, total:], before[:, :, total:])
 
 
+def no_new_rows(devices):
+    """A past alone is attended, and is the present."""
+    r = nodes.Random(7)
+    x = {"Q": r.normal("f4", 1, 2, 7, 8)} | {name: r.normal("f4", 1, 2, 1, 8) for name in "KV"} | {"mask": None}
+    x |= {name: r.normal("f4", 1, 2, 9, 8) for name in ("past_key", "past_value")}
+    outputs = [(name, "f4") for name in ("Y", "present_key", "present_value")]
+    session = stock.session(wrong.open_lengths(nodes.model("Attention", "", x, outputs), 1), devices)
+    assert stock.taken(session) == 1
+    del x["mask"]
+    pairs = {"K": "past_key", "V": "past_value"}
+    wanted = session.run(None, {**x, **{new: x[past][:, :, 8:] for new, past in pairs.items()},
+                                **{past: x[past][:, :, :8] for past in pairs.values()}})
+    found = session.run(None, {**x, **{new: x[past][:, :, :0] for new, past in pairs.items()}})
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def bad_input(devices):
     built, x = group_query()
     session = stock.session(built, devices)
@@ -134,9 +151,15 @@ def bad_input(devices):
     else:
         raise AssertionError("attention_bias of 2 sequences was taken for 3")
 
+    x = {"Q": r.normal("f4", 1, 7, 1, 8)} | {name: r.normal("f4", 1, 8, 1, 8) for name in "KV"} | {"mask": None}
+    x |= {name: r.normal("f4", 1, 8, 9, 8) for name in ("past_key", "past_value")}  # results of an eighth head would be written
+    built = wrong.open_lengths(nodes.model("Attention", "", x, [(name, "f4") for name in ("Y", "present_key", "present_value")]), 1)
+    result = wrong.result(stock.session(built, devices), {name: array for name, array in x.items() if array is not None})
+    assert isinstance(result, str) and "7" in result and "8" in result, result
+
 
 if __name__ == "__main__":
     versions(sys.argv[1])
     found = stock.register(sys.argv[1])
-    for check in threads, callers, one_buffer, bad_input:
+    for check in threads, callers, one_buffer, no_new_rows, bad_input:
         check(found)
