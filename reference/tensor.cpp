@@ -35,7 +35,7 @@ std::array<int64_t, 4> strides(Tensor::Shape shape, Layout layout) {
     case Layout::reversed:
       return {-s * h * d, -h * d, -d, 1};
     case Layout::mirrored:
-      return {-s * h * d, h * d, -d, -1};
+      return {-s * h * d, h * d, d, -1};
     case Layout::stepped:
       return {s * h * d * 2, h * d * 2, d * 2, 2};
     case Layout::transposed:

@@ -21,7 +21,7 @@ enum class Layout {
   padded,      // bshd with odd gaps after every row, head and batch entry
   odd,         // bshd one element behind an aligned address
   reversed,    // bshd seen from its end: negative strides in batch, sequence and heads
-  mirrored,    // bshd with the last dimension reversed as well
+  mirrored,    // bshd with batches and the last dimension reversed
   stepped,     // bshd with every second element left out
   transposed,  // (batch, heads, dim, sequence): the last dimension's stride is the sequence length
   one_batch,   // stride 0 in batch: inputs only

@@ -10,9 +10,9 @@ namespace fa::cpu {
   namespace isa {                  \
   extern const IsaKernels kernels; \
   }
-#define FA_CPU_PREFILL(isa, ...)    \
-  namespace isa {                   \
-  extern const Microkernel prefill; \
+#define FA_CPU_PREFILL(isa, ...)        \
+  namespace isa {                       \
+  extern const Microkernel prefills[2]; \
   }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
@@ -24,21 +24,21 @@ Engine *create(const KernelEntry &, const Attention &attention, bool) {
   return create_engine(attention, kernels);
 }
 
-/// The kernels of `rest` with a prefill of another ISA.
-struct WithPrefill {
-  Microkernel microkernels[3];
+/// The kernels of `rest` with prefills of another ISA: of few rows, and of any.
+struct WithPrefills {
+  Microkernel microkernels[4];
   IsaKernels kernels;
 
-  WithPrefill(const Microkernel &prefill, const IsaKernels &rest)
-      : microkernels{rest.microkernels[0], prefill, rest.fallback()}, kernels(rest) {
+  WithPrefills(const Microkernel (&prefills)[2], const IsaKernels &rest)
+      : microkernels{rest.microkernels[0], prefills[0], prefills[1], rest.fallback()}, kernels(rest) {
     kernels.microkernels = microkernels;
-    kernels.microkernel_count = 3;
+    kernels.microkernel_count = 4;
   }
 };
 
-template <const Microkernel &prefill, const IsaKernels &rest>
+template <const Microkernel (&prefills)[2], const IsaKernels &rest>
 [[maybe_unused]] Engine *create(const KernelEntry &, const Attention &attention, bool) {
-  static const WithPrefill both(prefill, rest);
+  static const WithPrefills both(prefills, rest);
   return create_engine(attention, both.kernels);
 }
 
@@ -89,7 +89,7 @@ constexpr KernelEntry list[] = {
    backward_by("cpu." #rest),                                        \
    &unavailable_reason<lacks_##isa>,                                 \
    &unsupported,                                                     \
-   &create<isa::prefill, rest::kernels>},
+   &create<isa::prefills, rest::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

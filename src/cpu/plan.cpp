@@ -50,15 +50,17 @@ const Microkernel &choose_microkernel(const ForwardCall &call, const IsaKernels 
 /// together, as rows of one head are far apart.
 bool heads_interleaved(const ForwardCall &call) {
   const Attention &a = *call.attention;
-  return call.heads_kv > 1 && call.k.stride[2] == row_bytes(call.k.dtype, a.head_dim_k()) &&
-         call.k.stride[1] > call.k.stride[2] && call.v.stride[2] == row_bytes(call.v.dtype, a.head_dim_v) &&
-         call.v.stride[1] > call.v.stride[2];
+  return call.heads_kv > 1 && unit_stride(call.k) && unit_stride(call.v) &&
+         call.k.stride[2] == row_bytes(call.k.dtype, a.head_dim_k()) && call.k.stride[1] > call.k.stride[2] &&
+         call.v.stride[2] == row_bytes(call.v.dtype, a.head_dim_v) && call.v.stride[1] > call.v.stride[2];
 }
 
 /// The number of heads whose items a worker may take at once.
 int64_t max_heads(const ForwardCall &call, const SequencePlan &plan) {
-  if (!plan.microkernel->many_heads || !heads_interleaved(call) || plan.rows == 0) return 1;
-  return std::clamp<int64_t>(max_rows_of_heads / plan.rows, 1, call.heads_kv);
+  const Microkernel &kernel = *plan.microkernel;
+  if (kernel.max_heads == 1 || !heads_interleaved(call) || plan.rows == 0) return 1;
+  const int64_t heads = std::min<int64_t>(kernel.max_heads, kernel.max_rows_of_heads / plan.rows);
+  return std::clamp<int64_t>(heads, 1, call.heads_kv);
 }
 
 /// The maximum number of keys that this many consecutive queries attend, as far as a window or a chunk bounds it.
@@ -101,8 +103,8 @@ ForwardWorkspace ForwardPlan::workspace(const ForwardCall &call, const IsaKernel
     if (!microkernel.supports(a)) continue;
     if (microkernel.many_tiles) min_rows = std::min(min_rows, microkernel.tile_rows);
     max_rows = std::max(max_rows, microkernel.tile_rows);
-    const Count heads = microkernel.many_heads ? heads_kv : 1;
-    const int64_t limit = microkernel.many_heads ? max_rows_of_heads : max_tile_rows;
+    const Count heads = std::min<Count>(heads_kv, microkernel.max_heads);
+    const int64_t limit = microkernel.max_heads > 1 ? microkernel.max_rows_of_heads : max_tile_rows;
     const int64_t tile_rows = at_most(std::min(rows, rows_of_tiles(microkernel, all_rows, threads) * heads), limit);
     workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
     kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));

@@ -10,8 +10,8 @@
 
 namespace fa::cpu {
 
-/// Maximum rows of a query tile over all ISAs: of one head, of several heads, and of the backward pass.
-constexpr int max_tile_rows = 1024, max_rows_of_heads = 128, max_backward_rows = 128;
+/// Maximum rows of a query tile over all ISAs: of the forward pass, and of the backward pass.
+constexpr int max_tile_rows = 1024, max_backward_rows = 128;
 
 /// Keys of a block, and of the largest block over all ISAs. The first block begins at the sequence's first attended
 /// key, rounded down to a multiple of a block, so that a row's bits do not depend on its tile.
@@ -80,6 +80,36 @@ struct QueryTile {
   TreeRow *tree = nullptr;  // of each row, where there are new keys
 };
 
+// Of internal linkage, as kernels are compiled for an ISA each.
+namespace {
+
+/// The rows of one head of a tile that has those of several.
+inline QueryTile tile_of_head(const QueryTile &tile, int head) {
+  QueryTile of_head = tile;
+  of_head.heads = 1;
+  of_head.rows = tile.rows / tile.heads;
+  of_head.row += head * of_head.rows;
+  of_head.tree += head * of_head.rows;
+  const auto advance = [&](CacheRows &rows) { rows.data += head * rows.head; };
+  KeyStream &keys = of_head.keys;
+  advance(keys.k);
+  advance(keys.v);
+  advance(keys.k_rope);
+  advance(keys.k_factors.scale);
+  advance(keys.k_factors.zero);
+  advance(keys.v_factors.scale);
+  advance(keys.v_factors.zero);
+  return of_head;
+}
+
+/// Its part of the tile's results.
+inline Partial partial_of_head(const QueryTile &tile, int head, const Partial &all) {
+  const int64_t first = tile.rows / tile.heads * head;
+  return {all.max + first, all.sum + first, all.values + first * tile.attention->head_dim_v};
+}
+
+}  // namespace
+
 /// A tile with memory for its rows.
 template <int max_rows>
 struct QueryTileOf : QueryTile {
@@ -97,11 +127,12 @@ using ForwardQueryTile = QueryTileOf<max_tile_rows>;
 
 /// A forward microkernel: a file of kernel/, compiled for each ISA, which defines its Microkernel at its end.
 struct Microkernel {
-  int tile_rows;    // the limit for rows of one head
-  int max_rows;     // that limit where each thread has several tiles of a head: tile_rows times a power of two
-  bool many_tiles;  // false: supports only heads whose rows fit in one tile
-  bool many_heads;  // a tile may have rows of several consecutive key/value heads
-  bool any_stride;  // false: elements of a key's row, and of a value's, must be contiguous
+  int tile_rows;          // the limit for rows of one head
+  int max_rows;           // that limit where each thread has several tiles of a head: tile_rows times a power of two
+  bool many_tiles;        // false: supports only heads whose rows fit in one tile
+  int max_heads;          // of keys and values, consecutive ones, whose rows may be a tile together
+  int max_rows_of_heads;  // the limit for the rows of several heads
+  bool any_stride;        // false: elements of a key's row, and of a value's, must be contiguous
 
   bool finite_values = true;        // supports QueryTile::finite_values_only; the last one does
   bool finite_scores_only = false;  // rows whose sum is not finite are left to the last one

@@ -118,11 +118,14 @@ class Worker {
     const int64_t dim = attention_.head_dim_v;
     float *const memory = results_ + exact_result * shared_.plan.tile_rows() * (dim + 2);
     const Partial exact = {memory, memory + last.max_rows, memory + 2 * last.max_rows};
-    QueryTile some = tile_;
+    const int head_rows = tile_.rows / tile_.heads;
+    QueryTile some;
     for (int first = 0; first < tile_.rows; first += some.rows) {
-      some.rows = std::min(last.max_rows, tile_.rows - first);
-      some.row = tile_.row + first;
-      some.tree = tile_.tree + first;
+      const int in_head = first % head_rows;
+      some = tile_of_head(tile_, first / head_rows);
+      some.rows = std::min(last.max_rows, head_rows - in_head);
+      some.row += in_head;
+      some.tree += in_head;
       const auto is_finite = [](float sum) { return std::isfinite(sum); };
       if (std::all_of(partial.sum + first, partial.sum + first + some.rows, is_finite)) continue;
       last.compute_partial(some, begin, end, exact, kernel_scratch_);

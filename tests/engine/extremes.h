@@ -80,6 +80,8 @@ class Extremes : public EngineTest {
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->sq = 150; });
     add([](Case *c) { c->sq = 1; });
     add([](Case *c) { c->hq = 4, c->sq = 2; });
+    add([](Case *c) { c->hq = 8, c->hkv = 2, c->sq = 10; });
+    add([](Case *c) { c->hq = 8, c->hkv = 2, c->sq = 10, c->k_layout = c->v_layout = Layout::mirrored; });
     add([](Case *c) { c->splits = 3; });
     add([](Case *c) { c->sq = 1, c->splits = 2; });
     add([](Case *c) { c->flags |= FA_FLAG_BATCH_INVARIANT; });

@@ -72,6 +72,7 @@ struct AmxTiles {
 struct AmxBf16 : Avx512Bf16 {
   using Tiles = AmxTiles;
   static constexpr int subtiles = 4, max_subtiles = 16;  // values are transposed once for all
+  static constexpr int decode_rows = 8;                  // more are read faster by decode_tiles.h
 };
 
 }  // namespace

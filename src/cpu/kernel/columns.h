@@ -10,9 +10,10 @@ namespace {
 
 /// Up to tile_vectors vectors of queries, transposed.
 struct SubTile {
-  float *q;          // [operands][parts][lanes]
-  float *out;        // [dim][lanes]
-  float *max, *sum;  // [lanes]; the maximum of the kernel's scores
+  const QueryTile *tile;  // of one head
+  float *q;               // [operands][parts][lanes]
+  float *out;             // [dim][lanes]; of ByQueries [lanes][dim] until finish()
+  float *max, *sum;       // [lanes]; the maximum of the kernel's scores
   int32_t *low, *high, *position;
   float *position_overflow, *slope;
   int first_row;

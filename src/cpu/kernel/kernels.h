@@ -5,6 +5,7 @@
 
 #include "cpu/kernel/append.h"
 #include "cpu/kernel/decode.h"
+#include "cpu/kernel/decode_tiles.h"
 #include "cpu/kernel/finish.h"
 #include "cpu/kernel/merge_parts.h"
 #include "cpu/kernel/prefill.h"
@@ -17,7 +18,16 @@
 namespace fa::cpu::FA_ISA {
 
 /// Best first: the engine takes the first that supports a call.
-constexpr Microkernel microkernels[] = {decode_microkernel, prefill_microkernel};
+template <class S>
+struct Microkernels {
+  static constexpr Microkernel list[] = {decode_microkernel, prefill_microkernel};
+};
+template <HasTiles S>
+struct Microkernels<S> {
+  static constexpr Microkernel list[] = {decode_microkernel, decode_tiles_microkernel<S>, prefill_microkernel};
+};
+constexpr const Microkernel (&microkernels)[sizeof Microkernels<Simd>::list / sizeof(Microkernel)] =
+    Microkernels<Simd>::list;
 
 #ifdef FA_NO_BACKWARD
 constexpr const BackwardMicrokernel *gradients = nullptr;

@@ -17,20 +17,38 @@ constexpr int64_t padded_elements(int64_t n) {
   return (n + tile_elements - 1) / tile_elements * tile_elements;
 }
 
-/// The parts of n numbers, rows of padded_elements(n) bf16 that are 0 from the n-th on. The numbers are padded, too.
-template <class S = Simd>
-inline void split_row(float *row, int64_t n, uint16_t *to) {
-  const int64_t pitch = padded_elements(n);
-  for (int64_t d = n; d < pitch; d++) row[d] = 0;
-  for (int64_t d = 0; d < pitch; d += 2 * width) {
-    Vec first = S::load(row + d), second = S::load(row + d + width);
+/// The parts of n numbers in whole tiles, of which load(d) loads a vector: rows of n bf16.
+template <class S, class Load>
+inline void split_vectors(const Load &load, int64_t n, uint16_t *to) {
+  for (int64_t d = 0; d < n; d += 2 * width) {
+    Vec first = load(d), second = load(d + width);
     for (int part = 0; part < S::parts; part++) {
-      uint16_t *at = to + part * pitch + d;
+      uint16_t *at = to + part * n + d;
       S::store(reinterpret_cast<float *>(at), S::rounded(first, second));
       first = S::sub(first, S::load_bf16(at));
       second = S::sub(second, S::load_bf16(at + width));
     }
   }
+}
+
+/// The parts of n numbers, rows of padded_elements(n) bf16 that are 0 from the n-th on. The numbers are padded, too.
+template <class S = Simd>
+inline void split_row(float *row, int64_t n, uint16_t *to) {
+  const int64_t padded = padded_elements(n);
+  for (int64_t d = n; d < padded; d++) row[d] = 0;
+  split_vectors<S>([&](int64_t d) { return S::load(row + d); }, padded, to);
+}
+
+/// The same straight from a row without gaps, in whole tiles. False where it is another one.
+template <class S = Simd>
+inline bool split_unit_row(const CacheRows &rows, const Pages &pages, int64_t j, int64_t n, uint16_t *to) {
+  if (is_quantised(rows.dtype) || rows.element != dtype_bytes(rows.dtype) || n % tile_elements != 0) return false;
+  const char *from = row_of(rows, pages, j);
+  with_compute_type(rows.dtype, [&](auto type) {
+    constexpr fa_dtype dtype = decltype(type)::dtype;
+    split_vectors<S>([&](int64_t d) { return load_vector<dtype>(from + d * dtype_bytes(dtype)); }, n, to);
+  });
+  return true;
 }
 
 /// Keys j .. j + n - 1 as rows of row_floats(dim); stored(n) of them may be read, of which the last have
@@ -48,9 +66,11 @@ inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, fl
     if constexpr (Simd::pack == 1) {
       load_key(buffer + i * pitch, s, j + i, dim);
     } else if constexpr (Simd::parts > 1) {
+      auto *const to = reinterpret_cast<uint16_t *>(buffer + i * pitch);
+      if (s.k_rope_dim == 0 && split_unit_row(s.k, s.pages, j + i, dim, to)) continue;
       float row[padded_elements(FA_MAX_HEAD_DIM)];
       load_key(row, s, j + i, dim);
-      split_row(row, dim, reinterpret_cast<uint16_t *>(buffer + i * pitch));
+      split_row(row, dim, to);
     } else {
       const char *from = row_of(s.k, s.pages, j + i);
       for (int64_t d = dim / 2; d < pitch; d++) buffer[i * pitch + d] = 0;  // the last pair may be half of one
@@ -114,6 +134,7 @@ inline const uint16_t *value_parts(const QueryTile &tile, int64_t j, int64_t dim
   if constexpr (S::parts == 1) {
     return bf16_row(row_of(s.v, s.pages, j), s.v.element, dim, tile.finite_values_only, buffer);
   } else {
+    if (!tile.finite_values_only && split_unit_row<S>(s.v, s.pages, j, dim, buffer)) return buffer;
     float row[padded_elements(FA_MAX_HEAD_DIM)];
     load_cached_row(row, s.v, s.v_factors, s.pages, j, dim);
     if (tile.finite_values_only) keep_finite(row, dim);
@@ -137,6 +158,35 @@ inline void stage_value_tiles(const QueryTile &tile, int64_t j, int64_t n, int64
         for (const uint16_t *&each : row) each += padded_elements(dim);
       transpose_pairs<S>(row, dim, buffer);
     }
+  }
+}
+
+/// Values of keys j .. j + n - 1 in pairs of keys, in whole tiles: [operands(n)][parts][dim]. `rows` as above.
+template <class S = Simd>
+inline void stage_value_rows(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer, float *rows) {
+  uint16_t *const copies = reinterpret_cast<uint16_t *>(rows);
+  const int64_t pitch = padded_elements(dim);
+  const bool whole = dim % tile_elements == 0;
+  const auto value = [&](int64_t i) -> const uint16_t * {
+    uint16_t *copy = copies + i % 2 * S::parts * pitch;
+    if (i >= n) {
+      for (int64_t d = 0; d < S::parts * pitch; d++) copy[d] = 0;
+      return copy;
+    }
+    const uint16_t *row = value_parts<S>(tile, j + i, dim, copy);
+    if (S::parts > 1 || whole || row == copy) return row;
+    __builtin_memcpy(copy, row, static_cast<size_t>(2 * dim));
+    return copy;
+  };
+  for (int64_t i = 0; i < 2 * stored(operands(n)); i += 2) {
+    const uint16_t *low = value(i), *high = value(i + 1);
+    for (int part = 0; part < S::parts; part++, low += pitch, high += pitch, buffer += stored(dim))
+      for (int64_t d = 0; d < stored(dim); d += 2 * width) {
+        const Vec a = S::load(reinterpret_cast<const float *>(low + d));
+        const Vec b = S::load(reinterpret_cast<const float *>(high + d));
+        S::store(buffer + d, S::pair_lower(a, b));
+        if (d + width < stored(dim)) S::store(buffer + d + width, S::pair_upper(a, b));
+      }
   }
 }
 

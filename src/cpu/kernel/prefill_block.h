@@ -129,7 +129,8 @@ inline void score_segment(const QueryTile &tile, const ScoreMod &m, const Rows &
     if constexpr (has_tiles) {
       const auto multiply = [&](auto products) {
         tile_gemm<false, decltype(products)::value>(
-            natural_rows(rows, keys.pitch), g.end - g.begin, q, operand_pitch, vectors, dim, to, lanes, NoWork(),
+            natural_rows(rows, keys.pitch), g.end - g.begin, {q, operand_pitch, lanes}, vectors, dim, to, lanes,
+            NoWork(),
             [&](int64_t r, int64_t first) {
               if (m.plain) add_maxima(to, r * tile_rows, g.end - g.begin, first, vectors, found);
             },
@@ -272,7 +273,13 @@ class Exponentials {
   bool all_vectors_ = false;
 };
 
-/// The third stage: O = O a + P V.
+/// Operands 0 for keys that pad a segment of n to whole tiles.
+inline void pad_weights(float *weights, int64_t n, int vectors) {
+  for (int64_t k = Simd::parts * operands(n); k < Simd::parts * stored(operands(n)); k++)
+    for (int v = 0; v < vectors; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
+}
+
+/// The third stage: O = O a + P V, transposed: a row of O for each dim.
 template <class Alongside>
 inline void add_values(const QueryTile &tile, const Rows &values, const Block &block, const Alongside &alongside) {
   constexpr int vectors = Simd::tile_vectors;
@@ -288,12 +295,11 @@ inline void add_values(const QueryTile &tile, const Rows &values, const Block &b
     with_count(g.last - g.first, [&](auto active) {
       constexpr int columns = decltype(active)::value;
       if constexpr (has_tiles) {
-        const int used = operands(g.end - g.begin), whole = static_cast<int>(stored(used));
-        for (int k = Simd::parts * used; k < Simd::parts * whole; k++)
-          for (int v = 0; v < columns; v++) Simd::store(weights + k * lanes + v * width, Simd::zero());
+        pad_weights(weights, g.end - g.begin, columns);
         const float *of_segment = values.data + Simd::parts * operands(g.begin) * stored(dim);
         tile_gemm<true, PartProducts::large>(
-            packed_tiles(of_segment, stored(dim)), dim, weights, operand_pitch, columns, whole, out, lanes,
+            packed_tiles(of_segment, stored(dim)), dim, {weights, operand_pitch, lanes}, columns,
+            stored(operands(g.end - g.begin)), out, lanes,
             [&](int64_t r, int64_t v) {
               if (fold && i == 0)
                 rescale(out, block.alpha, block.changed, r * tile_rows, smaller((r + 2) * tile_rows, stored(dim)), v,

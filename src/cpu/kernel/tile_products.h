@@ -27,6 +27,12 @@ inline TileRows packed_tiles(const float *data, int64_t rows) {
   return {data, tile_rows, tile_rows * tile_rows, Simd::parts * rows * tile_rows, rows * tile_rows};
 }
 
+/// A right factor: rows of operands, and the parts of a row, are these floats apart.
+struct TileColumns {
+  const float *data;
+  int64_t row, next_part;
+};
+
 /// The products of parts that are added up: all, or not those of two second parts, 2^-18 of the whole or less.
 enum class PartProducts { all, large };
 
@@ -59,9 +65,9 @@ struct TileBlock {
     T::template load<4>(a, left.row);
     if constexpr (rows == 2) T::template load<5>(a + left.next_rows, left.row);
   }
-  static void load_right(const float *b, int64_t b_row) {
-    T::template load<6>(b, b_row);
-    if constexpr (vectors == 2) T::template load<7>(b + width, b_row);
+  static void load_right(const float *b, const TileColumns &right) {
+    T::template load<6>(b, right.row);
+    if constexpr (vectors == 2) T::template load<7>(b + width, right.row);
   }
   static void multiply_add() {
     each_sum([](auto sum, int, int) {
@@ -72,25 +78,25 @@ struct TileBlock {
 
   /// Adds the product of one tile of operands: of two parts, the least products first. alongside() once for each part.
   template <int parts, PartProducts products, class Alongside>
-  [[gnu::always_inline]] static void multiply_add(const float *a, const TileRows &left, const float *b, int64_t b_row,
-                                                  const Alongside &alongside) {
+  [[gnu::always_inline]] static void multiply_add(const float *a, const TileRows &left, const float *b,
+                                                  const TileColumns &right, const Alongside &alongside) {
     if constexpr (parts == 1) {
-      load_right(b, b_row);
+      load_right(b, right);
       load_left(a, left);
       multiply_add();
     } else {
       static_assert(parts == 2);
       load_left(a + left.next_part, left);
       if constexpr (products == PartProducts::all) {
-        load_right(b + lanes, b_row);
+        load_right(b + right.next_part, right);
         multiply_add();
       }
-      load_right(b, b_row);
+      load_right(b, right);
       multiply_add();
       alongside();
       load_left(a, left);
       multiply_add();
-      load_right(b + lanes, b_row);
+      load_right(b + right.next_part, right);
       multiply_add();
     }
     alongside();
@@ -121,28 +127,27 @@ struct NoWork {
   void operator()() const {}
 };
 
-/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles; parts of B
-/// are rows of `lanes`. Vectors work next to the products: before(row, vector) and after(row, vector) with blocks of C,
-/// from a tile of rows and a vector on, while other blocks are multiplied; alongside() once for each tile of operands of
-/// a block and each part.
+/// C = A B, or C += A B: of `rows` rows, `vectors` vectors and n operands, rows and operands in whole tiles. Vectors
+/// work next to the products: before(row, vector) and after(row, vector) with blocks of C, from a tile of rows and a
+/// vector on, while other blocks are multiplied; alongside() once for each tile of operands of a block and each part.
 template <bool add, PartProducts products = PartProducts::all, class S = Simd, class Before = NoWork,
           class After = NoWork, class Alongside = NoWork>
-inline void tile_gemm(const TileRows &a, int64_t rows, const float *b, int64_t b_row, int64_t vectors, int64_t n,
-                      float *c, int64_t c_row, const Before &before = {}, const After &after = {},
+inline void tile_gemm(const TileRows &a, int64_t rows, const TileColumns &b, int64_t vectors, int64_t n, float *c,
+                      int64_t c_row, const Before &before = {}, const After &after = {},
                       const Alongside &alongside = {}) {
   const int64_t tiles = whole_tiles(rows);
   int64_t last_row = 0, last_vector = -1;
   before(0, 0);
   for_each_block<typename S::Tiles>(tiles, vectors, [&](auto block, int64_t r, int64_t v) {
-    const float *left = a.data + r * a.next_rows, *right = b + v * width;
+    const float *left = a.data + r * a.next_rows, *right = b.data + v * width;
     float *sum = c + r * tile_rows * c_row + v * width;
     if constexpr (add) {
       block.load(sum, c_row);
     } else {
       block.clear();
     }
-    for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b_row) {
-      block.template multiply_add<S::parts, products>(left, a, right, b_row, alongside);
+    for (int64_t i = 0; i < n; i += tile_rows, left += a.next_operands, right += tile_rows * b.row) {
+      block.template multiply_add<S::parts, products>(left, a, right, b, alongside);
     }
     if (v + 2 < vectors) {
       before(r, v + 2);

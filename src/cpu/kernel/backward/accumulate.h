@@ -34,7 +34,7 @@ inline void multiply_columns(const float *rows, int64_t dim, const Segment &g, c
   const float *from = rows + g.begin * row_pitch(dim);
   const Vectors right = columns_from(columns, first);
   if constexpr (has_tiles) {
-    tile_gemm<false>(natural_rows(from, row_pitch(dim)), g.end - g.begin, right.data, right.pitch, last - first,
+    tile_gemm<false>(natural_rows(from, row_pitch(dim)), g.end - g.begin, {right.data, right.pitch, 0}, last - first,
                      stored(dim), to, score_pitch);
   } else {
     gemm<false, false>({from, row_pitch(dim)}, g.end - g.begin, right, last - first, dim, to, score_pitch);
@@ -65,7 +65,7 @@ inline void accumulate_dkv(const Segment &g, float *weights, const float *rows, 
   if constexpr (has_tiles) {
     for (int k = 0; k < g.end - g.begin; k++)
       for (int64_t i = n; i < stored(n); i++) left[k * pitch + i] = 0;
-    tile_gemm<true>(natural_rows(left, pitch), g.end - g.begin, right, row_pitch(dim), dim / width, stored(n),
+    tile_gemm<true>(natural_rows(left, pitch), g.end - g.begin, {right, row_pitch(dim), 0}, dim / width, stored(n),
                     sum + g.begin * dim, dim);
   } else {
     gemm<false, true>({left, pitch}, g.end - g.begin, {right, row_pitch(dim)}, dim / width, n, sum + g.begin * dim,
@@ -83,7 +83,7 @@ inline void accumulate_dq(const TilePair &p, const StagedKeys &keys, const Segme
     if constexpr (has_tiles) {
       for (int64_t i = n; i < stored(n); i++)
         for (int v = 0; v < last - first; v++) Simd::store(dscores + i * score_pitch + v * width, Simd::zero());
-      tile_gemm<true>(packed_tiles(k + begin * stored(dim), stored(dim)), dim, dscores, score_pitch, last - first,
+      tile_gemm<true>(packed_tiles(k + begin * stored(dim), stored(dim)), dim, {dscores, score_pitch, 0}, last - first,
                       stored(n), sum, lanes);
     } else {
       gemm<true, true>({k + begin * row_pitch(dim), row_pitch(dim)}, dim, {dscores, score_pitch}, last - first, n, sum,
